@@ -20,7 +20,7 @@ static uint64_t get_max_block(const struct vms_ring *ring)
 	return ring->size / 8;
 }
 
-static void *ring_at(const struct vms_ring *ring, uint64_t position)
+static void *get_position(const struct vms_ring *ring, uint64_t position)
 {
 	return ring->data + (position & (ring->size - 1));
 }
@@ -94,7 +94,7 @@ void vms_ring_abandon(struct vms_ring *ring)
 }
 
 /* Writes bytes at a position beyond the head. The head does not move. */
-static void write_at(struct vms_ring *ring, uint64_t position, const void *bytes, size_t size)
+static void write_bytes(struct vms_ring *ring, uint64_t position, const void *bytes, size_t size)
 {
 	size_t begin = position & (ring->size - 1);
 	size_t first = size < ring->size - begin ? size : ring->size - begin;
@@ -113,7 +113,7 @@ static void close_block(struct vms_ring *ring)
 {
 	if (ring->open == NONE)
 		return;
-	struct vms_agent_block *block = ring_at(ring, ring->open);
+	struct vms_agent_block *block = get_position(ring, ring->open);
 	atomic_store_explicit(&block->size, (uint32_t)(ring->head - ring->open - HEADER),
 			      memory_order_release);
 	ring->open = NONE;
@@ -127,7 +127,7 @@ static void open_block(struct vms_ring *ring)
 		.stream = ring->stream,
 		.sequence = (*ring->sequence)++,
 	};
-	write_at(ring, ring->head, &block, sizeof(block));
+	write_bytes(ring, ring->head, &block, sizeof(block));
 	ring->open = ring->head;
 	publish_head(ring, ring->head + HEADER);
 }
@@ -182,9 +182,9 @@ bool vms_ring_write_block(struct vms_ring *ring, uint32_t kind, uint64_t number,
 	if (!vms_ring_reserve(ring, size))
 		return false;
 	close_block(ring);
-	write_at(ring, ring->head, &block, sizeof(block));
-	write_at(ring, ring->head + HEADER, payload, size);
-	write_at(ring, ring->head + HEADER + size, padding, padded - size);
+	write_bytes(ring, ring->head, &block, sizeof(block));
+	write_bytes(ring, ring->head + HEADER, payload, size);
+	write_bytes(ring, ring->head + HEADER + size, padding, padded - size);
 	publish_head(ring, ring->head + HEADER + padded);
 	ring->limit = ring->head;
 	return true;

@@ -62,8 +62,8 @@ static bool read_code(struct session *session, const struct vms_annotation *anno
 }
 
 /* Shows the instructions, or, with a warning, the addresses alone. */
-static void decode(struct session *session, const struct source *source,
-		   struct vms_annotation *annotation)
+static void decode_function(struct session *session, const struct source *source,
+			    struct vms_annotation *annotation)
 {
 	g_autoptr(GError) error = NULL;
 	struct vms_code_mode mode;
@@ -180,7 +180,7 @@ static bool show_functions(struct session *session, const struct source *source,
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	for (guint i = 0; i < found->len; i++) {
 		struct vms_annotation *annotation = g_ptr_array_index(found, i);
-		decode(session, source, annotation);
+		decode_function(session, source, annotation);
 		add_lines(session, annotation);
 		if (session->json)
 			add_rows(table, annotation);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope cfg: shows the control flow graph of functions of the guest. */
+/* vmscope cfg: shows control flow graphs of the guest's functions. */
 #include "cfg_formats.h"
 #include "code_mode.h"
 #include "commands.h"
@@ -17,7 +17,7 @@ struct work {
 	unsigned vcpu;
 	int bits;
 	int format;	   /* enum format; not used for JSON */
-	unsigned n_graphs; /* that were shown */
+	unsigned n_graphs; /* shown so far */
 	bool counts;	   /* count how often blocks are executed */
 	struct cfg_counting counting;
 };
@@ -30,20 +30,21 @@ static bool show_graph(struct work *work, const struct vms_cfg *cfg,
 	const bool is_first = work->n_graphs++ == 0;
 	if (session->json) {
 		g_string_append_c(session->out, is_first ? '[' : ',');
-		cfg_json(session, cfg, counts);
+		cfg_append_json(session, cfg, counts);
 		return true;
 	}
 	if (work->format == FORMAT_TEXT) {
-		cfg_text(session, cfg, counts);
+		cfg_append_text(session, cfg, counts);
 		return true;
 	}
 	if (!is_first) {
-		usage_error(error, "a picture shows one function, and these are several");
+		usage_error(error,
+			    "a picture can show one function only: name one, or use --format text");
 		return false;
 	}
 	if (work->format == FORMAT_SVG)
-		return cfg_svg(session, cfg, counts, error);
-	cfg_dot(session, cfg, counts);
+		return cfg_append_svg(session, cfg, counts, error);
+	cfg_append_dot(session, cfg, counts);
 	return true;
 }
 
@@ -58,13 +59,14 @@ static bool show_function(struct work *work, uint64_t va, GError **error)
 		vms_cfg_new(work->session->guest, work->memory, va, &work->options, error);
 	if (!cfg || !work->counts)
 		return cfg && show_graph(work, cfg, NULL, error);
-	g_autoptr(cfg_counts) counts = cfg_counts_take(work->session, cfg, &work->counting, error);
+	g_autoptr(cfg_counts) counts =
+		cfg_counts_measure(work->session, cfg, &work->counting, error);
 	return counts && show_graph(work, cfg, counts, error);
 }
 
 /* ---- patterns --------------------------------------------------------------------- */
 
-/* Shows the functions at these addresses. Code that is gone is left out, and said. */
+/* Shows the functions at these addresses. Warns about functions whose code is not in memory. */
 static bool show_functions(struct work *work, const char *pattern, const GArray *vas,
 			   GError **error)
 {
@@ -97,8 +99,8 @@ static bool show_matching(struct work *work, const char *pattern, GError **error
 
 /* ---- the command --------------------------------------------------------------------- */
 
-/* Looks at a vCPU for a moment: its page tables, and how it executes. */
-static bool look_at_vcpu(struct work *work, GError **error)
+/* Holds a vCPU briefly to read its page tables and its execution mode. */
+static bool observe_vcpu(struct work *work, GError **error)
 {
 	struct session *session = work->session;
 	struct vms_regs regs;
@@ -120,16 +122,16 @@ static bool show_named(struct work *work, const char *text, GError **error)
 	return session_address(work->session, text, &va, error) && show_function(work, va, error);
 }
 
-/* Checks the options of counting: it takes its time, for one function. */
+/* Checks the options for counting. */
 static bool check_counting(bool counts, const struct work *work, int argc, char **argv,
 			   bool has_options, GError **error)
 {
 	if (!counts && has_options)
 		usage_error(error, "--time and --if are for --counts");
 	else if (counts && (argc > 2 || functions_is_pattern(argv[1])))
-		usage_error(error, "--counts counts the blocks of one function");
+		usage_error(error, "--counts needs exactly one function");
 	else if (counts && work->session->core)
-		usage_error(error, "a core file does not run: nothing can be counted in it");
+		usage_error(error, "--counts needs a running machine, not a core file");
 	else
 		return true;
 	return false;
@@ -169,7 +171,7 @@ static bool run_cfg(struct session *session, int argc, char **argv, GError **err
 	    !check_counting(counts, &work, argc, argv, seconds || conditions, error) ||
 	    !conditions_join("--if", NULL, conditions, &condition, error) ||
 	    !session_open_guest(session, error) || !code_mode_check(session, work.bits, error) ||
-	    !session_vcpu(session, cpu, &work.vcpu, error) || !look_at_vcpu(&work, error))
+	    !session_vcpu(session, cpu, &work.vcpu, error) || !observe_vcpu(&work, error))
 		return false;
 	work.options.calls_end_blocks = calls;
 	work.counts = counts;

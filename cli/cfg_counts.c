@@ -4,15 +4,15 @@
 #include "cfg/edge_counts.h"
 #include "interrupts.h"
 
-#define LOOK_NS (UINT64_C(50) * 1000 * 1000) /* between looks whether to end */
+#define POLL_INTERVAL_NS (UINT64_C(50) * 1000 * 1000) /* between checks for the end */
 
-/* Where a hit is counted: at an address, before or after its instruction. */
+/* A counter of hits at an address, before or after its instruction. */
 struct counter {
 	uint64_t va;
 	uint64_t *count;
 };
 
-/* A function that is being counted. Its flow's thread counts. */
+/* The counters of a function. The thread of the flow increments them. */
 struct count_run {
 	const struct vms_cfg *cfg;
 	struct cfg_counts *counts;
@@ -40,8 +40,8 @@ static void count_hit(struct vms_flow_record *record, void *data)
 /* ---- the flow --------------------------------------------------------------------------- */
 
 /*
- * Adds all blocks of the graph. vms_flow_add_graph has a block that leaves the function count when
- * it has left; here it is counted when it is entered, too, as some never come to their end.
+ * Adds all blocks of the graph. vms_flow_add_graph counts a block that leaves the function at its
+ * end. Here it is also counted at its begin, because some blocks never reach their end.
  */
 static bool add_blocks(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *probe,
 		       GError **error)
@@ -56,7 +56,8 @@ static bool add_blocks(struct vms_flow *flow, const struct vms_cfg *cfg, struct 
 			return false;
 	if (n_cut)
 		vms_log(VMS_LOG_WARNING,
-			"%zu blocks could not be decoded to their end: what follows is not counted",
+			"%zu blocks could not be decoded to their end: the code after them is not "
+			"counted",
 			n_cut);
 	return true;
 }
@@ -79,16 +80,16 @@ static void wait_for_end(struct vms_flow *flow, uint64_t duration_ns)
 	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
 	while (!interrupts_came() && vms_clock_now_ns() < end_ns &&
-	       !vms_flow_wait(flow, MIN(vms_clock_now_ns() + LOOK_NS, end_ns)))
+	       !vms_flow_wait(flow, MIN(vms_clock_now_ns() + POLL_INTERVAL_NS, end_ns)))
 		;
 }
 
-/* Ctrl-C at any moment ends the counting, and keeps what was counted. */
-static bool run_flow(struct vms_flow *flow, uint64_t duration_ns, GError **error)
+/* Runs the flow until the time is over or Ctrl-C. Both keep the counts. */
+static bool count_until_end(struct vms_flow *flow, uint64_t duration_ns, GError **error)
 {
 	struct interrupts interrupts;
 	interrupts_catch(&interrupts);
-	/* A record that is counted need not be kept. */
+	/* Counted records need not be kept. */
 	bool done = vms_flow_enable(flow, 0, 1, error);
 	if (done) {
 		wait_for_end(flow, duration_ns);
@@ -130,20 +131,20 @@ static bool count_blocks(struct session *session, struct count_run *run,
 {
 	struct vms_flow_progress progress;
 	g_autoptr(vms_flow) flow = make_flow(session, run, counting, error);
-	if (!flow || !run_flow(flow, counting->duration_ns, error))
+	if (!flow || !count_until_end(flow, counting->duration_ns, error))
 		return false;
 	vms_flow_get_progress(flow, &progress);
 	run->counts->lost = progress.lost + progress.unknown;
 	if (run->counts->lost)
 		vms_log(VMS_LOG_WARNING,
 			"%" G_GINT64_MODIFIER "u hits are not counted: they were lost, or their "
-			"condition could not be told",
+			"condition could not be evaluated",
 			run->counts->lost);
 	return true;
 }
 
-struct cfg_counts *cfg_counts_take(struct session *session, const struct vms_cfg *cfg,
-				   const struct cfg_counting *counting, GError **error)
+struct cfg_counts *cfg_counts_measure(struct session *session, const struct vms_cfg *cfg,
+				      const struct cfg_counting *counting, GError **error)
 {
 	size_t n;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #define HEX "0x%" G_GINT64_MODIFIER "x"
-#define BAR 10 /* characters that stand for the count of the hottest block */
+#define BAR 10 /* characters of the bar of the hottest block */
 
-/* Returns an instruction's text, with the name of what it jumps to or calls. Newly allocated. */
+/* Returns an instruction's text, with the name of its target. Newly allocated. */
 static char *describe_insn(struct session *session, const struct vms_insn *insn)
 {
 	struct vms_location location;
@@ -18,7 +18,7 @@ static char *describe_insn(struct session *session, const struct vms_insn *insn)
 	return g_strdup_printf("%s%s%s", insn->text, target ? "  # " : "", target ? target : "");
 }
 
-/* A block with what was counted of it. */
+/* A block and its counts. */
 struct counted {
 	const struct vms_block *block;
 	size_t index;
@@ -27,11 +27,11 @@ struct counted {
 	size_t first_edge;		 /* index of its edges in `counts` */
 };
 
-/* Calls `show` for all blocks in their order. */
-static void each_block(const struct vms_cfg *cfg, const struct cfg_counts *counts,
-		       void (*show)(struct session *session, const struct counted *counted,
-				    void *data),
-		       struct session *session, void *data)
+/* Calls `show` for each block in order. */
+static void for_each_block(const struct vms_cfg *cfg, const struct cfg_counts *counts,
+			   void (*show)(struct session *session, const struct counted *counted,
+					void *data),
+			   struct session *session, void *data)
 {
 	size_t n, edge = 0;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
@@ -43,18 +43,18 @@ static void each_block(const struct vms_cfg *cfg, const struct cfg_counts *count
 	}
 }
 
-static uint64_t count_of(const struct counted *counted)
+static uint64_t get_count(const struct counted *counted)
 {
 	return counted->counts->blocks[counted->index];
 }
 
-/* How much of the hottest block's count a count is, from 0 (never) to 1, by their bits. */
-static double heat_of(const struct cfg_counts *counts, uint64_t count)
+/* Returns the ratio of a count to the hottest block's count on a logarithmic scale: 0 to 1. */
+static double compute_heat(const struct cfg_counts *counts, uint64_t count)
 {
 	return count ? log2((double)count + 1) / log2((double)counts->hottest + 1) : 0;
 }
 
-/* How often control went along an edge: "60", "never", or "?" if it cannot be told. */
+/* Formats the count of an edge: "60", "never", or "?" if it is not known. */
 static char *describe_edge(const struct counted *counted, size_t edge)
 {
 	const size_t index = counted->first_edge + edge;
@@ -67,7 +67,7 @@ static char *describe_edge(const struct counted *counted, size_t edge)
 
 /* ---- text ----------------------------------------------------------------------- */
 
-static void text_leaving(struct session *session, const struct vms_block *block)
+static void append_leaving(struct session *session, const struct vms_block *block)
 {
 	struct vms_location location;
 	g_autofree char *name = NULL;
@@ -78,24 +78,24 @@ static void text_leaving(struct session *session, const struct vms_block *block)
 	g_string_append_printf(session->out, "  leaves to %s", name ? name : "?");
 }
 
-/* How often the block was executed, with a bar that shows it at a glance. */
-static void text_count(GString *out, const struct counted *counted)
+/* Appends the count of a block, and a bar. */
+static void append_count(GString *out, const struct counted *counted)
 {
 	static const char bar[BAR + 1] = "##########";
-	const uint64_t count = count_of(counted);
-	const int length = (int)ceil(heat_of(counted->counts, count) * BAR);
+	const uint64_t count = get_count(counted);
+	const int length = (int)ceil(compute_heat(counted->counts, count) * BAR);
 	g_autofree char *number =
 		count ? g_strdup_printf("%" G_GINT64_MODIFIER "u", count) : g_strdup("never");
 	g_string_append_printf(out, "%-*.*s %12s  ", BAR, length, bar, number);
 }
 
-/* One line: how the block ends, and where control goes from it. */
-static void text_heading(struct session *session, const struct counted *counted)
+/* Appends one line: how the block ends, and its edges. */
+static void append_heading(struct session *session, const struct counted *counted)
 {
 	GString *out = session->out;
 	const struct vms_block *block = counted->block;
 	if (counted->counts)
-		text_count(out, counted);
+		append_count(out, counted);
 	g_string_append_printf(out, "block %zu%s: %s", counted->index,
 			       counted->is_entry ? " (entry)" : "", vms_block_end_name(block->end));
 	if (counted->counts && counted->counts->left[counted->index])
@@ -112,11 +112,11 @@ static void text_heading(struct session *session, const struct counted *counted)
 	if (block->table)
 		g_string_append_printf(out, "  table " HEX ", %" G_GINT64_MODIFIER "u entries",
 				       block->table, block->n_entries);
-	text_leaving(session, block);
+	append_leaving(session, block);
 	g_string_append_c(out, '\n');
 }
 
-static void text_insns(struct session *session, const struct vms_block *block)
+static void append_insns(struct session *session, const struct vms_block *block)
 {
 	for (size_t i = 0; i < block->n_insns; i++) {
 		g_autofree char *text = describe_insn(session, &block->insns[i]);
@@ -125,14 +125,15 @@ static void text_insns(struct session *session, const struct vms_block *block)
 	}
 }
 
-static void text_block(struct session *session, const struct counted *counted, void *data)
+static void append_block(struct session *session, const struct counted *counted, void *data)
 {
 	(void)data;
-	text_heading(session, counted);
-	text_insns(session, counted->block);
+	append_heading(session, counted);
+	append_insns(session, counted->block);
 }
 
-void cfg_text(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+void cfg_append_text(struct session *session, const struct vms_cfg *cfg,
+		     const struct cfg_counts *counts)
 {
 	size_t n, n_insns = 0, n_never = 0;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
@@ -146,7 +147,7 @@ void cfg_text(struct session *session, const struct vms_cfg *cfg, const struct c
 	if (counts)
 		g_string_append_printf(session->out, ", %zu blocks never reached", n_never);
 	g_string_append_c(session->out, '\n');
-	each_block(cfg, counts, text_block, session, NULL);
+	for_each_block(cfg, counts, append_block, session, NULL);
 }
 
 /* ---- pictures --------------------------------------------------------------------- */
@@ -160,7 +161,7 @@ static void append_quoted(GString *out, const char *text)
 	}
 }
 
-static const char *style_of(enum vms_edge_kind kind)
+static const char *get_edge_style(enum vms_edge_kind kind)
 {
 	static const char *const styles[VMS_EDGE_N_KINDS] = {
 		[VMS_EDGE_NEXT] = "color=\"#555555\"",
@@ -171,10 +172,10 @@ static const char *style_of(enum vms_edge_kind kind)
 	return styles[kind];
 }
 
-/* Appends the colours of a block by its count: never reached is grey, hot is red. */
-static void dot_heat(const struct counted *counted, GString *out)
+/* Appends the colours of a block: grey if it was never reached, and red for hot blocks. */
+static void append_dot_heat(const struct counted *counted, GString *out)
 {
-	const double heat = heat_of(counted->counts, count_of(counted));
+	const double heat = compute_heat(counted->counts, get_count(counted));
 	if (heat > 0)
 		g_string_append_printf(out, ", fillcolor=\"0.06 %.2f 1.0\"", 0.7 * heat * heat);
 	else
@@ -182,7 +183,7 @@ static void dot_heat(const struct counted *counted, GString *out)
 				     "color=\"#aaaaaa\"");
 }
 
-static void dot_edge(const struct counted *counted, size_t edge, GString *out)
+static void append_dot_edge(const struct counted *counted, size_t edge, GString *out)
 {
 	const struct vms_edge *to = &counted->block->edges[edge];
 	g_string_append_printf(out, "\tb%zu -> b%zu [", counted->index, to->block);
@@ -194,17 +195,17 @@ static void dot_edge(const struct counted *counted, size_t edge, GString *out)
 		g_string_append_printf(out, "label=\"%s\", fontsize=9, ", text);
 		if (known && count)
 			g_string_append_printf(out, "penwidth=%.1f, ",
-					       1 + 5 * heat_of(counted->counts, count));
+					       1 + 5 * compute_heat(counted->counts, count));
 		if (known && !count) {
 			g_string_append(out, "color=\"#bbbbbb\", fontcolor=\"#888888\"];\n");
 			return;
 		}
 	}
-	g_string_append_printf(out, "%s, tooltip=\"%s\"];\n", style_of(to->kind),
+	g_string_append_printf(out, "%s, tooltip=\"%s\"];\n", get_edge_style(to->kind),
 			       vms_edge_kind_name(to->kind));
 }
 
-static void dot_block(struct session *session, const struct counted *counted, void *data)
+static void append_dot_block(struct session *session, const struct counted *counted, void *data)
 {
 	GString *out = data;
 	const struct vms_block *block = counted->block;
@@ -212,7 +213,7 @@ static void dot_block(struct session *session, const struct counted *counted, vo
 	g_string_append_printf(out, "\tb%zu [label=\"" HEX " %s", counted->index, block->va,
 			       vms_block_end_name(block->end));
 	if (counted->counts)
-		g_string_append_printf(out, ", %" G_GINT64_MODIFIER "u times", count_of(counted));
+		g_string_append_printf(out, ", %" G_GINT64_MODIFIER "u times", get_count(counted));
 	g_string_append(out, "\\l");
 	for (size_t i = 0; i < block->n_insns; i++) {
 		g_autofree char *text = describe_insn(session, &block->insns[i]);
@@ -223,31 +224,32 @@ static void dot_block(struct session *session, const struct counted *counted, vo
 			       counted->counts && *rounded ? "," : "", rounded,
 			       counted->is_entry ? ", penwidth=2" : "");
 	if (counted->counts)
-		dot_heat(counted, out);
+		append_dot_heat(counted, out);
 	if (block->end == VMS_BLOCK_CUT)
 		g_string_append(out, ", color=\"#d62728\"");
 	g_string_append(out, "];\n");
 	for (size_t i = 0; i < block->n_edges; i++)
-		dot_edge(counted, i, out);
+		append_dot_edge(counted, i, out);
 }
 
-static void dot_graph(struct session *session, const struct vms_cfg *cfg,
-		      const struct cfg_counts *counts, GString *out)
+static void append_dot_graph(struct session *session, const struct vms_cfg *cfg,
+			     const struct cfg_counts *counts, GString *out)
 {
 	g_string_append(out, "digraph \"");
 	append_quoted(out, vms_cfg_name(cfg) ? vms_cfg_name(cfg) : "code");
 	g_string_append(out, "\" {\n\tnode [shape=box, fontname=monospace, fontsize=10];\n");
-	each_block(cfg, counts, dot_block, session, out);
+	for_each_block(cfg, counts, append_dot_block, session, out);
 	g_string_append(out, "}\n");
 }
 
-void cfg_dot(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+void cfg_append_dot(struct session *session, const struct vms_cfg *cfg,
+		    const struct cfg_counts *counts)
 {
-	dot_graph(session, cfg, counts, session->out);
+	append_dot_graph(session, cfg, counts, session->out);
 }
 
 /* Runs dot on a file. Returns its output, newly allocated. */
-static char *lay_out(const char *path, GError **error)
+static char *run_dot(const char *path, GError **error)
 {
 	char dot[] = "dot", svg_option[] = "-Tsvg";
 	char *argv[] = { dot, svg_option, (char *)path, NULL };
@@ -269,8 +271,8 @@ static char *lay_out(const char *path, GError **error)
 	return NULL;
 }
 
-bool cfg_svg(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts,
-	     GError **error)
+bool cfg_append_svg(struct session *session, const struct vms_cfg *cfg,
+		    const struct cfg_counts *counts, GError **error)
 {
 	g_autofree char *path = NULL;
 	g_autofree char *svg = NULL;
@@ -278,11 +280,11 @@ bool cfg_svg(struct session *session, const struct vms_cfg *cfg, const struct cf
 	int fd = g_file_open_tmp("vmscope-cfg-XXXXXX", &path, error);
 	if (fd < 0)
 		return false;
-	dot_graph(session, cfg, counts, dot);
+	append_dot_graph(session, cfg, counts, dot);
 	const bool written = write(fd, dot->str, dot->len) == (ssize_t)dot->len;
 	close(fd);
 	if (written)
-		svg = lay_out(path, error);
+		svg = run_dot(path, error);
 	else
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot write %s", path);
 	unlink(path);
@@ -293,7 +295,7 @@ bool cfg_svg(struct session *session, const struct vms_cfg *cfg, const struct cf
 
 /* ---- JSON --------------------------------------------------------------------------- */
 
-static struct json_object *json_insns(const struct vms_block *block)
+static struct json_object *make_json_insns(const struct vms_block *block)
 {
 	struct json_object *array = json_object_new_array();
 	for (size_t i = 0; i < block->n_insns; i++) {
@@ -307,7 +309,7 @@ static struct json_object *json_insns(const struct vms_block *block)
 	return array;
 }
 
-static struct json_object *json_edges(const struct counted *counted)
+static struct json_object *make_json_edges(const struct counted *counted)
 {
 	const struct vms_block *block = counted->block;
 	const struct cfg_counts *counts = counted->counts;
@@ -331,7 +333,7 @@ static struct json_object *json_edges(const struct counted *counted)
 	return array;
 }
 
-static void json_block(struct session *session, const struct counted *counted, void *array)
+static void add_json_block(struct session *session, const struct counted *counted, void *array)
 {
 	(void)session;
 	const struct vms_block *block = counted->block;
@@ -341,14 +343,14 @@ static void json_block(struct session *session, const struct counted *counted, v
 	json_object_object_add(object, "size", json_object_new_uint64(block->size));
 	json_object_object_add(object, "end",
 			       json_object_new_string(vms_block_end_name(block->end)));
-	json_object_object_add(object, "edges", json_edges(counted));
+	json_object_object_add(object, "edges", make_json_edges(counted));
 	json_object_object_add(object, "leaves_to",
 			       block->leaves_to ? json_address(block->leaves_to) : NULL);
 	json_object_object_add(object, "table", block->table ? json_address(block->table) : NULL);
 	json_object_object_add(object, "entries", json_object_new_uint64(block->n_entries));
-	json_object_object_add(object, "instructions", json_insns(block));
+	json_object_object_add(object, "instructions", make_json_insns(block));
 	if (counted->counts) {
-		json_object_object_add(object, "count", json_object_new_uint64(count_of(counted)));
+		json_object_object_add(object, "count", json_object_new_uint64(get_count(counted)));
 		json_object_object_add(
 			object, "left",
 			json_object_new_uint64(counted->counts->left[counted->index]));
@@ -356,11 +358,12 @@ static void json_block(struct session *session, const struct counted *counted, v
 	json_object_array_add(array, object);
 }
 
-void cfg_json(struct session *session, const struct vms_cfg *cfg, const struct cfg_counts *counts)
+void cfg_append_json(struct session *session, const struct vms_cfg *cfg,
+		     const struct cfg_counts *counts)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *array = json_object_new_array();
-	each_block(cfg, counts, json_block, session, array);
+	for_each_block(cfg, counts, add_json_block, session, array);
 	json_object_object_add(object, "function",
 			       vms_cfg_name(cfg) ? json_object_new_string(vms_cfg_name(cfg))
 						 : NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope coverage: which code of the guest's kernel ran. */
+/* vmscope coverage: shows which code of the guest's kernel ran. */
 #include "commands.h"
 #include "coverage_job.h"
 #include "values.h"
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STATUS_GONE 1 /* exit status if the machine ended before */
+#define STATUS_GONE 1 /* exit status if the machine has ended before the coverage */
 
-/* Removes its source, so that the same signal has its default effect the next time. */
+/* Stops the job. Removes its source, so that the same signal has its default effect next time. */
 static gboolean stop_job(gpointer data)
 {
 	struct coverage_job *job = data;
@@ -34,8 +34,8 @@ static bool run_until_signal(struct coverage_job *job, struct session *session, 
 	return done;
 }
 
-static bool cover(struct session *session, const struct coverage_words *words, const char *seconds,
-		  GError **error)
+static bool measure_coverage(struct session *session, const struct coverage_words *words,
+			     const char *seconds, GError **error)
 {
 	struct coverage_job job = {
 		.words = words,
@@ -63,7 +63,7 @@ static bool run_coverage(struct session *session, int argc, char **argv, GError 
 	};
 	coverage_entries(&words, entries);
 	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
-			  cover(session, &words, seconds, error);
+			  measure_coverage(session, &words, seconds, error);
 	coverage_words_clear(&words);
 	return done;
 }

@@ -21,8 +21,7 @@ void coverage_entries(struct coverage_words *words, GOptionEntry ret[COVERAGE_EN
 		{ "never", 0, 0, G_OPTION_ARG_NONE, &words->never,
 		  "Show the functions that never ran", NULL },
 		{ "lcov", 0, 0, G_OPTION_ARG_FILENAME, &words->lcov,
-		  "Write a tracefile of lcov; with --symbols VMLINUX its source lines, too",
-		  "FILE" },
+		  "Write a tracefile of lcov; with --symbols VMLINUX also source lines", "FILE" },
 		{ "drcov", 0, 0, G_OPTION_ARG_FILENAME, &words->drcov,
 		  "Write the blocks in the format of drcov", "FILE" },
 		{ "max-blocks", 0, 0, G_OPTION_ARG_STRING, &words->max_blocks,
@@ -64,7 +63,10 @@ static bool write_file(const char *path,
 
 /* ---- the table -------------------------------------------------------------------------- */
 
-/* Only functions that `words` ask for. A function that ran has unknown blocks, or 0 never. */
+/*
+ * Makes the table of the functions that `words` select. A function that ran has blocks; a number of
+ * 0 means that they are unknown.
+ */
 static struct vms_table *make_table(const struct vms_coverage_report *report,
 				    const struct coverage_words *words)
 {
@@ -122,8 +124,8 @@ static void append_text(GString *out, const struct vms_coverage_totals *totals,
 				       totals->nameless);
 }
 
-static bool output(struct session *session, const struct coverage_job *job,
-		   const struct vms_coverage_report *report, GError **error)
+static bool write_results(struct session *session, const struct coverage_job *job,
+			  const struct vms_coverage_report *report, GError **error)
 {
 	const struct coverage_words *words = job->words;
 	struct vms_coverage_totals totals;
@@ -137,14 +139,18 @@ static bool output(struct session *session, const struct coverage_job *job,
 	else
 		append_text(session->out, &totals, table);
 	if (totals.never_began)
-		vms_log(VMS_LOG_WARNING, "%s was never executed: nothing counts", words->from);
+		vms_log(VMS_LOG_WARNING,
+			"the coverage has not begun: the instruction at %s (--from) was never "
+			"executed",
+			words->from);
 	if (totals.lost)
-		session_note_loss(session,
-				  g_error_new(VMS_ERROR, VMS_ERROR_IO,
-					      "incomplete: %" G_GUINT64_FORMAT
-					      " blocks found no room in QEMU; --max-blocks makes "
-					      "more, if the host has memory",
-					      totals.lost));
+		session_note_loss(
+			session,
+			g_error_new(VMS_ERROR, VMS_ERROR_IO,
+				    "incomplete: there was no room in QEMU for %" G_GUINT64_FORMAT
+				    " blocks; a higher --max-blocks helps if the host has "
+				    "memory for it",
+				    totals.lost));
 	return true;
 }
 
@@ -172,7 +178,7 @@ static char *describe_progress(void *data)
 	return g_strdup_printf("coverage: %" G_GUINT64_FORMAT " blocks, %" G_GUINT64_FORMAT
 			       " lost%s; Ctrl-C ends it",
 			       progress.blocks, progress.lost,
-			       progress.waits ? ", waits for its begin" : "");
+			       progress.waits ? ", waiting for --from" : "");
 }
 
 static void wait_for_end(const struct coverage_job *job, struct vms_coverage *coverage)
@@ -193,7 +199,7 @@ bool coverage_job_run(struct coverage_job *job, struct session *session, GError 
 	g_autoptr(vms_coverage) coverage = vms_coverage_start(session->guest, &options, error);
 	if (!coverage)
 		return false;
-	vms_log(VMS_LOG_INFO, "what runs is covered from now on");
+	vms_log(VMS_LOG_INFO, "the coverage has begun");
 	if (job->started && !job->started(job->data, error))
 		return false;
 	struct progress *line =
@@ -201,5 +207,5 @@ bool coverage_job_run(struct coverage_job *job, struct session *session, GError 
 	wait_for_end(job, coverage);
 	g_autoptr(vms_coverage_report) report = vms_coverage_finish(coverage, &job->end);
 	progress_end(line);
-	return output(session, job, report, error);
+	return write_results(session, job, report, error);
 }

@@ -14,10 +14,10 @@ struct coverage_job {
 	const struct coverage_words *words;
 	uint64_t duration_ns; /* 0: no limit */
 	bool show_progress;
-	/* Called as soon as what runs is covered. NULL if the machine runs already. */
+	/* Called as soon as the coverage has begun. NULL if the machine runs already. */
 	bool (*started)(void *data, GError **error);
 	void *data;   /* passed to `started` */
-	bool stopped; /* a source of the main context sets it to end it */
+	bool stopped; /* set by a source of the main context, to end the coverage */
 	enum vms_coverage_end end;
 };
 
@@ -27,7 +27,7 @@ void coverage_entries(struct coverage_words *words, GOptionEntry ret[COVERAGE_EN
 bool coverage_words_given(const struct coverage_words *words);
 void coverage_words_clear(struct coverage_words *words);
 /*
- * Covers the session's guest until the end, writes the files that the options name, and appends
- * the table to the session's output. Runs the main context's sources meanwhile.
+ * Measures the coverage of the session's guest until its end, writes the files that the options
+ * name, and appends the table to the session's output. Runs the main context's sources during this.
  */
 bool coverage_job_run(struct coverage_job *job, struct session *session, GError **error);

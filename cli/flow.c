@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope flow: probes on the code of the guest, shown as they are hit. */
+/* vmscope flow: places probes on the guest's code, and shows their hits. */
 #include "base/clock.h"
 #include "commands.h"
 #include "conditions.h"
@@ -17,7 +17,7 @@
 #include "values.h"
 #include <stdio.h>
 
-#define LOOK_US 50000 /* between looks at what has come */
+#define POLL_INTERVAL_US 50000 /* how long to wait for a record before the limits are checked */
 
 struct options {
 	char *common, *hits, *records, *seconds, *cpu, *task, *script, *format;
@@ -33,32 +33,32 @@ struct trace {
 	struct flow_places *places;
 	char *condition, *return_condition; /* of all places, or NULL */
 	struct flow_conditions conditions;
-	struct flow_tables *tables;	/* or NULL: hits are shown one by one */
+	struct flow_tables *tables;	/* NULL: hits are shown one by one */
 	struct flow_export export;	/* of `tables`, if --format or --output ask for it */
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
-	struct flow_script *script;	/* of --script, or NULL: it shows what it wants to */
-	bool script_failed;		/* it is not called any more: records are only saved */
+	struct flow_script *script;	/* of --script, or NULL; it prints instead of us */
+	bool script_failed;		/* no longer called: records are only saved */
 	struct live_records live;
 	uint64_t begin_ns, end_ns;
-	bool is_enabled;   /* some place is there */
-	gboolean is_armed; /* or was: what was recorded before an error is saved, too */
+	bool is_enabled;   /* the flow is enabled: at least one place exists */
+	gboolean is_armed; /* or was: records from before an error are saved, too */
 	struct interrupts interrupts;
 	uint64_t max_hits;
-	uint64_t max_records; /* to keep for the end; 0: they are shown as they come */
+	uint64_t max_records; /* kept until the end; 0: records are shown at once */
 };
 
-static bool print_all(const GString *out, GError **error)
+static bool print_text(const GString *out, GError **error)
 {
 	return !out->len || streams_print(out, error);
 }
 
 /*
- * Saves a record in the file, and appends it, or what the script makes of it, to what is printed.
- * False without an error if it cannot be saved: vms_flow_writer_end says why, and how much is
- * saved.
+ * Saves a record in the file. Appends the text of the record, or what the script prints, to `out`.
+ * False without an error if the record cannot be saved: vms_flow_writer_end reports why, and how
+ * many were saved.
  */
-static bool give_record(const struct vms_flow_record *record, void *data, GString *out,
-			GError **error)
+static bool output_record(const struct vms_flow_record *record, void *data, GString *out,
+			  GError **error)
 {
 	struct trace *trace = data;
 	if (trace->writer && !vms_flow_writer_add(trace->writer, record, NULL))
@@ -70,12 +70,12 @@ static bool give_record(const struct vms_flow_record *record, void *data, GStrin
 	return !trace->script_failed;
 }
 
-static bool show(struct trace *trace, uint64_t wait_us, GError **error)
+static bool show_records(struct trace *trace, uint64_t wait_us, GError **error)
 {
-	return live_records_show(&trace->live, wait_us, give_record, trace, error);
+	return live_records_show(&trace->live, wait_us, output_record, trace, error);
 }
 
-/* Shows what was added up, unless it goes into files alone or is exported. */
+/* Prints the table, unless it only goes into files or is exported. */
 static bool show_table(struct trace *trace, GError **error)
 {
 	if (!trace->session->prints || trace->export.format)
@@ -83,11 +83,11 @@ static bool show_table(struct trace *trace, GError **error)
 	g_autoptr(GString) out = g_string_new(NULL);
 	const bool made = flow_tables_append(trace->session, trace->tables, trace->flow,
 					     vms_clock_now_ns() - trace->begin_ns, out, error);
-	return print_all(out, made ? error : NULL) && made;
+	return print_text(out, made ? error : NULL) && made;
 }
 
-/* Shows and exports what was added up in all. */
-static bool show_result(struct trace *trace, GError **error)
+/* Prints and exports the final table. */
+static bool output_final_table(struct trace *trace, GError **error)
 {
 	const uint64_t elapsed_ns = vms_clock_now_ns() - trace->begin_ns;
 	const bool is_shown = show_table(trace, error);
@@ -96,27 +96,27 @@ static bool show_result(struct trace *trace, GError **error)
 		flow_export_write(trace->session, &trace->export, trace->flow, elapsed_ns, error));
 }
 
-/* Returns how many hits the limit still allows; 0: none, or there is no limit. */
-static uint64_t count_left(const struct trace *trace)
+/* Returns how many more hits --hits allows. 0 if it allows none, or is not set. */
+static uint64_t count_allowed_hits(const struct trace *trace)
 {
 	struct vms_flow_progress progress;
 	vms_flow_get_progress(trace->flow, &progress);
 	return trace->max_hits - MIN(progress.records, trace->max_hits);
 }
 
-/* Arms what there is. */
-static bool enable(struct trace *trace, GError **error)
+/* Enables the flow if a place exists and more hits are allowed. */
+static bool enable_flow(struct trace *trace, GError **error)
 {
-	const uint64_t left = count_left(trace);
+	const uint64_t left = count_allowed_hits(trace);
 	trace->is_enabled = !flow_places_is_empty(trace->places) && (left || !trace->max_hits);
-	/* What is shown as it comes need not be kept. */
+	/* Records that are shown at once need not be kept. */
 	return !trace->is_enabled ||
 	       vms_flow_enable(trace->flow, left, MAX(trace->max_records, 1), error);
 }
 
 /*
- * Lets the places follow modules that came or went. Hits of the short time in which nothing is
- * armed are missing.
+ * Adapts the places to modules that were loaded or unloaded. The flow is disabled for a short time.
+ * Hits in this time are missing.
  */
 static bool change_places(struct trace *trace, GError **error)
 {
@@ -124,24 +124,25 @@ static bool change_places(struct trace *trace, GError **error)
 	const uint64_t begin_ns = vms_clock_now_ns();
 	if (was_enabled && !vms_flow_disable(trace->flow, error))
 		return false;
-	if (!flow_places_change(trace->places, error) || !enable(trace, error))
+	if (!flow_places_change(trace->places, error) || !enable_flow(trace, error))
 		return false;
 	if (was_enabled && trace->is_enabled)
 		vms_log(VMS_LOG_WARNING,
-			"no probe was armed for %.1f ms, while they changed: hits may be missing",
+			"no probe was armed for %.1f ms while the places changed: hits may be "
+			"missing",
 			(double)(vms_clock_now_ns() - begin_ns) / 1e6);
 	return true;
 }
 
-/* Shows hits until the flow has ended, or has to end. */
-static bool follow(struct trace *trace, GError **error)
+/* Shows hits until the flow ends, the time is over, or an interrupt comes. */
+static bool show_until_end(struct trace *trace, GError **error)
 {
 	bool done = true, ended = false;
 	while (done && !ended && !interrupts_came()) {
 		ended = (trace->is_enabled ? vms_flow_wait(trace->flow, 0)
-					   : trace->max_hits && count_left(trace) == 0) ||
+					   : trace->max_hits && count_allowed_hits(trace) == 0) ||
 			(trace->end_ns && vms_clock_now_ns() >= trace->end_ns);
-		done = show(trace, LOOK_US, error) &&
+		done = show_records(trace, POLL_INTERVAL_US, error) &&
 		       (ended || !flow_places_must_change(trace->places) ||
 			change_places(trace, error));
 		if (done && !ended && trace->tables &&
@@ -151,50 +152,50 @@ static bool follow(struct trace *trace, GError **error)
 	return done;
 }
 
-/* Shows and saves the records that were kept for the end. */
-static bool show_kept(struct trace *trace, GError **error)
+/* Shows and saves the records that --records has kept. */
+static bool output_kept_records(struct trace *trace, GError **error)
 {
 	g_autoptr(vms_flow_report) report = vms_flow_get_report(trace->flow);
 	g_autoptr(GString) out = g_string_new(NULL);
 	bool done = true;
 	for (size_t i = 0; i < vms_flow_report_count(report); i++)
-		done = give_record(vms_flow_report_record(report, i, NULL), trace, out,
-				   done ? error : NULL) &&
+		done = output_record(vms_flow_report_record(report, i, NULL), trace, out,
+				     done ? error : NULL) &&
 		       done;
-	return print_all(out, done ? error : NULL) && done;
+	return print_text(out, done ? error : NULL) && done;
 }
 
-/* Shows what is left when the flow has ended, unless there is another interrupt. */
-static bool show_rest(struct trace *trace, GError **error)
+/* After the end of the flow: shows the remaining records until another interrupt comes. */
+static bool show_remaining(struct trace *trace, GError **error)
 {
 	if (trace->tables)
-		return show_result(trace, error);
-	bool done = !trace->max_records || show_kept(trace, error);
+		return output_final_table(trace, error);
+	bool done = !trace->max_records || output_kept_records(trace, error);
 	interrupts_forget();
 	while (!live_records_is_empty(&trace->live) && !interrupts_came())
-		done = show(trace, 0, done ? error : NULL) && done;
+		done = show_records(trace, 0, done ? error : NULL) && done;
 	return done;
 }
 
-/* Loads the script of --script. It may print something already. */
+/* Loads the script of --script, if any, and prints the output of its main part. */
 static bool load_script(struct trace *trace, const char *path, GError **error)
 {
 	g_autoptr(GString) out = g_string_new(NULL);
 	if (!path)
 		return true;
 	trace->script = flow_script_load(trace->session, path, out, error);
-	return print_all(out, trace->script ? error : NULL) && trace->script;
+	return print_text(out, trace->script ? error : NULL) && trace->script;
 }
 
-/* Lets the script finish. */
+/* Calls the script's finish() and prints its output. */
 static bool finish_script(struct trace *trace, GError **error)
 {
 	g_autoptr(GString) out = g_string_new(NULL);
 	const bool done = flow_script_finish(trace->script, out, error);
-	return print_all(out, done ? error : NULL) && done;
+	return print_text(out, done ? error : NULL) && done;
 }
 
-/* Begins the trace's time, and its file if there is one. */
+/* Sets the time at which the trace begins, and opens the file of --output, if any. */
 static bool open_writer(struct trace *trace, GError **error)
 {
 	trace->begin_ns = vms_clock_now_ns();
@@ -208,21 +209,21 @@ static bool open_writer(struct trace *trace, GError **error)
 	return trace->writer;
 }
 
-static bool run_trace(struct trace *trace, const struct options *options, GError **error)
+static bool trace_until_end(struct trace *trace, const struct options *options, GError **error)
 {
 	uint64_t duration_ns;
 	if (!value_seconds(options->seconds, &duration_ns, error) || !open_writer(trace, error))
 		return false;
 	interrupts_catch(&trace->interrupts);
-	bool done = enable(trace, error);
+	bool done = enable_flow(trace, error);
 	trace->is_armed = done;
 	trace->end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : 0;
 	if (done) {
 		vms_log(VMS_LOG_INFO, "the probes are armed");
-		done = follow(trace, error);
+		done = show_until_end(trace, error);
 		flow_places_warn(trace->places);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
-		done = show_rest(trace, done ? error : NULL) && done;
+		done = show_remaining(trace, done ? error : NULL) && done;
 		if (done && trace->script)
 			done = finish_script(trace, error);
 	}
@@ -230,8 +231,8 @@ static bool run_trace(struct trace *trace, const struct options *options, GError
 	return done;
 }
 
-/* Shows how many hits there were in all: not in the midst of what is exported. */
-static bool sum_up_table(struct trace *trace, GError **error)
+/* Prints the number of hits; on stderr if the export goes to stdout. */
+static bool print_table_summary(struct trace *trace, GError **error)
 {
 	struct session *session = trace->session;
 	g_autoptr(GString) text = g_string_new(NULL);
@@ -244,15 +245,15 @@ static bool sum_up_table(struct trace *trace, GError **error)
 	return true;
 }
 
-/* Shows what has happened in all, and ends the file. */
-static bool sum_up(struct trace *trace, GError **error)
+/* Prints the summary, and completes the file. */
+static bool finish_output(struct trace *trace, GError **error)
 {
 	struct vms_flow_progress progress;
 	if (trace->tables)
-		return sum_up_table(trace, error);
+		return print_table_summary(trace, error);
 	vms_flow_get_progress(trace->flow, &progress);
 	if (!trace->max_records)
-		progress.dropped = 0; /* they have all been shown */
+		progress.dropped = 0; /* they were all shown */
 	const unsigned n_unshown = live_records_left(&trace->live);
 	progress.lost += n_unshown;
 	flow_output_summary(trace->session, &progress, trace->session->out);
@@ -263,7 +264,7 @@ static bool sum_up(struct trace *trace, GError **error)
 	if (progress.lost > n_unshown && !trace->session->prints)
 		vms_log(VMS_LOG_WARNING,
 			"%" G_GUINT64_FORMAT
-			" hits were lost: they came faster than they were taken",
+			" hits were lost: vmscope could not take them fast enough",
 			progress.lost - n_unshown);
 	if (n_unshown)
 		vms_log(VMS_LOG_WARNING, "%u hits were lost: %s", n_unshown,
@@ -350,14 +351,14 @@ static bool make_places(struct trace *trace, const struct options *options, int 
 	return trace->places;
 }
 
-/* Finds out whether hits are to be added up, and how. */
+/* Makes the tables that the options ask for, if any, and checks the options that exclude them. */
 static bool make_tables(struct trace *trace, const struct options *options, GError **error)
 {
 	GError *failure = NULL;
 	trace->tables = flow_tables_new(trace->session, &options->tables, &failure);
 	if (trace->tables &&
 	    (options->common || options->records || options->script || options->halt))
-		usage_error(&failure, "--%s is for hits one by one: it does not go with a table",
+		usage_error(&failure, "--%s cannot be used with a table: it is for single hits",
 			    options->common    ? "common"
 			    : options->records ? "records"
 			    : options->script  ? "script"
@@ -383,7 +384,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	if (options->halt && !trace.max_hits)
 		trace.max_hits = 1;
 	if (options->task && !value_in_c(options->task, &pid)) {
-		usage_error(error, "--task %s: the pid of a process is needed", options->task);
+		usage_error(error, "--task %s: a pid is needed", options->task);
 		return false;
 	}
 	if (options->common && !*g_strstrip(options->common)) {
@@ -399,9 +400,9 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	trace.flow = make_flow(&trace, options, &failure);
 	bool done = trace.flow && make_places(&trace, options, n_specs, specs, &failure) &&
 		    load_script(&trace, options->script, &failure) &&
-		    run_trace(&trace, options, &failure);
+		    trace_until_end(&trace, options, &failure);
 	if (trace.is_armed)
-		done = sum_up(&trace, failure ? NULL : &failure) && done;
+		done = finish_output(&trace, failure ? NULL : &failure) && done;
 	if (failure)
 		g_propagate_error(error, failure);
 	flow_script_free(trace.script);

@@ -2,7 +2,7 @@
 #include "flow_export.h"
 #include "streams.h"
 
-/* Finds the stack among the keys. False: there is none. */
+/* Finds the stack among the keys. False if there is none. */
 static bool find_stack(const struct flow_tables *tables, size_t *ret)
 {
 	for (guint i = 0; tables && i < tables->keys->len; i++) {
@@ -16,14 +16,14 @@ static bool find_stack(const struct flow_tables *tables, size_t *ret)
 	return false;
 }
 
-/* Hits have no report of a run, which is what the first format is for, and no times. */
+/* The first format shows the report of a run, which hits do not have. Hits have no times either. */
 static bool is_for_hits(const struct vms_exporter *format)
 {
 	size_t n;
 	return format != vms_exporters(&n)[0] && !format->needs_times;
 }
 
-/* The format of an output. NULL: it is none for hits, or its name tells none. */
+/* Returns the format of an output. NULL if its name has none, or one that cannot show hits. */
 static const struct vms_exporter *choose_format(const struct flow_export *export, const char *path)
 {
 	const struct vms_exporter *format =
@@ -49,7 +49,8 @@ static bool check_formats(const struct session *session, const struct flow_expor
 {
 	g_autofree char *list = list_formats();
 	if (export->format && !choose_format(export, "")) {
-		usage_error(error, "--format %s is for samples: hits by stack can be %s",
+		usage_error(error,
+			    "--format %s is only for samples: formats for hits by stack are %s",
 			    export->format->name, list);
 		return false;
 	}
@@ -61,7 +62,8 @@ static bool check_formats(const struct session *session, const struct flow_expor
 	for (char **path = session->outputs; path && *path; path++) {
 		if (choose_format(export, *path))
 			continue;
-		usage_error(error, "--output %s: its name has to tell the format: %s", *path, list);
+		usage_error(error, "--output %s: cannot tell the format by the name: use one of %s",
+			    *path, list);
 		return false;
 	}
 	return session_check_binary(session, export->format, error);

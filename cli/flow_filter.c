@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SHOWN_NS    1000 /* the unit of times in text */
+#define SHOWN_NS    1000 /* the resolution of times in text */
 #define SECONDS_MAX 1e10
 
 /* A filter that was parsed. */
@@ -39,7 +39,7 @@ static void clear_parsed(struct parsed *parsed)
 
 /* ---- values ---------------------------------------------------------------------------- */
 
-/* Parses one end of a range. */
+/* Parses one bound of a range. */
 typedef bool (*parse_end)(const char *text, uint64_t *ret);
 
 static bool parse_signed(const char *text, uint64_t *ret)
@@ -89,7 +89,7 @@ static char *parse_hex(const char *text, size_t *size)
 	return *size && strlen(text) % 2 == 0 ? g_steal_pointer(&bytes) : NULL;
 }
 
-/* Parses what a value is: a number, a range, a text in quotes, bytes. */
+/* Parses a value: a number, a range, a text in quotes, or bytes. */
 static bool parse_match(struct parsed *parsed, GError **error)
 {
 	struct vms_flow_match *match = &parsed->match;
@@ -128,7 +128,7 @@ static bool parse_hit_range(struct parsed *parsed, unsigned flag, struct vms_flo
 	return false;
 }
 
-/* Times are shown in microseconds: what is shown as the last one is included. */
+/* Times are shown in microseconds, so the upper bound includes its whole microsecond. */
 static bool parse_times(struct parsed *parsed, uint64_t begin_ns, GError **error)
 {
 	struct vms_flow_range *range = &parsed->filter.time_ns;
@@ -181,7 +181,7 @@ static bool parse_by_key(struct parsed *parsed, uint64_t begin_ns, GError **erro
 /* Parses a filter. `ret` must be cleared, also after an error. */
 static bool parse_filter(const char *text, uint64_t begin_ns, struct parsed *ret, GError **error)
 {
-	/* The last sign: the name of a value may be "arg0 == 3". */
+	/* The last "=" separates them: the name of a value may be "arg0 == 3". */
 	const char *equals = flow_spec_find_outside(text, '=', false);
 	*ret = (struct parsed) { .filter.size = sizeof(ret->filter) };
 	if (!equals || equals == text) {
@@ -196,7 +196,7 @@ static bool parse_filter(const char *text, uint64_t begin_ns, struct parsed *ret
 
 /* ---- names of values ------------------------------------------------------------------- */
 
-/* Appends the names of a probe's entries that were not met yet. */
+/* Appends the names of a probe's entries that are not in `names` yet. */
 static void list_names(const struct vms_probe *probe, GHashTable *probes, GHashTable *names,
 		       GString *list)
 {
@@ -209,7 +209,7 @@ static void list_names(const struct vms_probe *probe, GHashTable *probes, GHashT
 	}
 }
 
-/* Checks that a record has a value of this name: else the name is most probably wrong. */
+/* Checks that some record has a value of this name. If not, the name is most probably wrong. */
 static bool check_name(const struct vms_flow_report *report, const char *name, GError **error)
 {
 	g_autoptr(GHashTable) probes = g_hash_table_new(NULL, NULL);
@@ -223,14 +223,14 @@ static bool check_name(const struct vms_flow_report *report, const char *name, G
 	}
 	if (g_hash_table_contains(names, name))
 		return true;
-	usage_error(error, "--filter %s=…: no record has a value of that name%s%s", name,
+	usage_error(error, "--filter %s=…: no record has a value with this name%s%s", name,
 		    list->len ? ", but " : "", list->str);
 	return false;
 }
 
 /* ---- applying --------------------------------------------------------------------------- */
 
-/* Returns the records that do or, with `rejects`, do not match one filter. */
+/* Returns the records that match a filter, or with `rejects` those that do not. */
 static struct vms_flow_report *apply_one(const struct vms_flow_report *whole,
 					 const struct vms_flow_report *report, const char *text,
 					 bool rejects, uint64_t begin_ns, GError **error)
@@ -251,7 +251,7 @@ static struct vms_flow_report *apply_one(const struct vms_flow_report *whole,
 struct vms_flow_report *flow_filter_apply(struct vms_flow_report *report, char *const *texts,
 					  bool any, bool reverse, uint64_t begin_ns, GError **error)
 {
-	/* Those that match none are the others of those that match any. */
+	/* Records that match no filter are the complement of those that match any. */
 	const bool rejects = any && texts && *texts;
 	g_autoptr(vms_flow_report) kept = vms_flow_report_ref(report);
 	for (; texts && *texts; texts++) {

@@ -5,18 +5,18 @@
 #include "json_values.h"
 #include <string.h>
 
-#define STACK_INDENT 17			 /* columns before a frame */
-#define SMALL_MAX    (UINT64_C(1) << 31) /* greater numbers are shown as negative or hexadecimal */
+#define STACK_INDENT 17			 /* columns before each frame of a stack */
+#define SMALL_MAX    (UINT64_C(1) << 31) /* larger numbers are shown as negative or hexadecimal */
 
-/* A little-endian number of 8 bytes at most. */
-static uint64_t number_of(const struct vms_flow_value *value)
+/* Returns a value as a number: it is little-endian, and of at most 8 bytes. */
+static uint64_t get_number(const struct vms_flow_value *value)
 {
 	uint64_t number = 0;
 	memcpy(&number, value->bytes, MIN(value->size, sizeof(number)));
 	return number;
 }
 
-/* Numbers as people read them: error codes as negative, addresses as hexadecimal. */
+/* Appends a number: error codes as negative numbers, addresses in hexadecimal. */
 static void append_number(GString *out, uint64_t number)
 {
 	if (number < SMALL_MAX || number > UINT64_MAX - SMALL_MAX)
@@ -32,7 +32,7 @@ static void append_bytes(GString *out, const struct vms_flow_value *value, const
 		g_string_append_printf(out, "%s%02x", i ? between : "", bytes[i]);
 }
 
-static char *string_of(const struct vms_flow_value *value)
+static char *copy_string(const struct vms_flow_value *value)
 {
 	g_autofree char *text = g_strndup(value->bytes, value->size);
 	return g_strescape(text, NULL);
@@ -48,15 +48,15 @@ static void append_known(GString *out, const struct vms_probe *probe, size_t ind
 		if (type)
 			vms_probe_format_value(probe, index, value, out);
 		else
-			append_number(out, number_of(value));
+			append_number(out, get_number(value));
 		break;
 	case VMS_ENTRY_REGISTER:
-		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number_of(value));
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", get_number(value));
 		break;
-	case VMS_ENTRY_EXPRESSION: append_number(out, number_of(value)); break;
+	case VMS_ENTRY_EXPRESSION: append_number(out, get_number(value)); break;
 	case VMS_ENTRY_STACK: vms_probe_format_value(probe, index, value, out); break;
 	case VMS_ENTRY_STRING:
-		text = string_of(value);
+		text = copy_string(value);
 		g_string_append_printf(out, "\"%s\"%s", text,
 				       value->status == VMS_FLOW_CUT ? "…" : "");
 		break;
@@ -124,8 +124,8 @@ static void append_stacks(GString *out, const struct vms_flow_record *record,
 }
 
 /*
- * Appends the values of a probe, the first one after `begin`, the others after `between`. Stacks
- * have lines of their own.
+ * Appends the values of a probe: `begin`, then the values with `between` between them. Stacks are
+ * left out: append_stacks appends them on their own lines.
  */
 static void append_values(GString *out, const struct vms_flow_record *record,
 			  const struct vms_probe *probe, get_value get, const char *begin,
@@ -142,7 +142,7 @@ static void append_values(GString *out, const struct vms_flow_record *record,
 	}
 }
 
-/* Appends the values of the record's place. Those of arguments alone look like a call. */
+/* Appends the values of the record's place. Arguments without other values look like a call. */
 static void append_own_values(GString *out, const struct vms_flow_record *record)
 {
 	const struct vms_probe *probe = vms_flow_record_probe(record);
@@ -161,7 +161,7 @@ char *flow_output_place(struct session *session, uint64_t va)
 	return name ? name : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
 }
 
-/* Names the place of a record: as it was saved, or as the guest calls it now. */
+/* Returns the name of a record's place: the saved name, or the one in the guest's symbols. */
 static char *name_place(struct session *session, const struct vms_flow_record *record, uint64_t va)
 {
 	const char *saved = vms_flow_record_where(record);
@@ -205,8 +205,8 @@ static bool is_number(const struct vms_probe *probe, size_t index,
 	       (kind == VMS_ENTRY_TYPED && value->size <= sizeof(uint64_t));
 }
 
-/* Returns the addresses of a stack, the innermost first. */
-static struct json_object *json_stack(const struct vms_flow_value *value)
+/* Returns the addresses of a stack, innermost first. */
+static struct json_object *make_json_stack(const struct vms_flow_value *value)
 {
 	struct json_object *addresses = json_object_new_array();
 	struct vms_stack stack;
@@ -217,27 +217,27 @@ static struct json_object *json_stack(const struct vms_flow_value *value)
 	return addresses;
 }
 
-static struct json_object *json_of(const struct vms_probe *probe, size_t index,
-				   const struct vms_flow_value *value)
+static struct json_object *make_json_value(const struct vms_probe *probe, size_t index,
+					   const struct vms_flow_value *value)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 	if (value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT)
 		return NULL;
 	if (is_stack(probe, index))
-		return json_stack(value);
+		return make_json_stack(value);
 	if (vms_probe_entry_is_text(probe, index)) {
 		const size_t length = strnlen(value->bytes, value->size);
 		g_autofree char *valid = g_utf8_make_valid(value->bytes, (gssize)length);
 		return json_object_new_string(valid);
 	}
 	if (is_number(probe, index, value))
-		g_string_printf(text, "0x%" G_GINT64_MODIFIER "x", number_of(value));
+		g_string_printf(text, "0x%" G_GINT64_MODIFIER "x", get_number(value));
 	else
 		append_bytes(text, value, "");
 	return json_object_new_string(text->str);
 }
 
-/* Adds the type of a value, and the text that people read. */
+/* Adds the type of a value, and the value as text. */
 static void add_type(struct json_object *object, const struct vms_probe *probe, size_t index,
 		     const struct vms_flow_value *value)
 {
@@ -256,7 +256,7 @@ void flow_output_add_value(struct json_object *object, const struct vms_probe *p
 {
 	json_object_object_add(object, "status",
 			       json_object_new_string(status_text(value->status)));
-	json_object_object_add(object, "value", json_of(probe, index, value));
+	json_object_object_add(object, "value", make_json_value(probe, index, value));
 	add_type(object, probe, index, value);
 }
 
@@ -354,7 +354,7 @@ bool flow_output_check_file(const struct session *session, GError **error)
 {
 	if (!session->outputs || !session->outputs[1])
 		return true;
-	usage_error(error, "what is traced is saved into one file, not into %s and %s",
+	usage_error(error, "a trace can be saved into one file only, not into %s and %s",
 		    session->outputs[0], session->outputs[1]);
 	return false;
 }
@@ -365,7 +365,7 @@ void flow_output_summary(struct session *session, const struct vms_flow_progress
 	const struct flow_count counts[] = {
 		{ "records", progress->records == 1 ? "hit" : "hits", progress->records },
 		{ "rejected", "whose condition did not hold", progress->rejected },
-		{ "unknown", "whose condition could not be told", progress->unknown },
+		{ "unknown", "whose condition could not be evaluated", progress->unknown },
 		{ "dropped", "dropped by --records", progress->dropped },
 		{ "lost", "lost", progress->lost },
 	};

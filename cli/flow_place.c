@@ -7,12 +7,12 @@
 #define KERNEL_MIN (UINT64_C(1) << 63)
 #define CODE_MAX   65536u /* bytes of a function before its probe that are decoded */
 
-/* The code of a function up to a place in it. */
+/* The code of a function, up to a place in it. */
 struct code {
 	uint64_t begin, place;
 	uint8_t *bytes;
 	size_t size;
-	uint64_t insn; /* the instruction that the place is in */
+	uint64_t insn; /* the address of the instruction that contains the place */
 };
 
 static bool find_instruction(const struct vms_insn *insn, void *data)
@@ -30,8 +30,8 @@ static void check_instruction(struct session *session, struct code *code, const 
 	    code->insn == code->place)
 		return;
 	vms_log(VMS_LOG_WARNING,
-		"0x%" G_GINT64_MODIFIER "x is within the instruction at %s+0x%" G_GINT64_MODIFIER
-		"x: no vCPU comes there",
+		"0x%" G_GINT64_MODIFIER "x lies inside the instruction at %s+0x%" G_GINT64_MODIFIER
+		"x: it will never be hit",
 		code->place, symbol, code->insn - code->begin);
 }
 
@@ -64,7 +64,7 @@ void flow_place_check(struct session *session, uint64_t va)
 	const bool named = vms_guest_locate(session->guest, NULL, va, &location) &&
 			   location.symbol && location.offset < CODE_MAX;
 	struct code code = { .begin = named ? va - location.offset : va, .place = va };
-	/* Programs have page tables of their own. */
+	/* The page tables of user programs are not known here. */
 	if (!named && va < KERNEL_MIN)
 		return;
 	code.size = va - code.begin + VMS_INSN_MAX;
@@ -73,11 +73,11 @@ void flow_place_check(struct session *session, uint64_t va)
 	code.size = session_read_first(session, false, 0, code.begin, bytes, code.size, NULL);
 	if (code.size <= va - code.begin)
 		vms_log(VMS_LOG_WARNING,
-			"at 0x%" G_GINT64_MODIFIER "x no memory is mapped: no vCPU comes there now",
+			"no memory is mapped at 0x%" G_GINT64_MODIFIER "x: it cannot be hit now",
 			va);
 	else if (named && is_data(session, location.symbol, code.begin))
 		vms_log(VMS_LOG_WARNING,
-			"0x%" G_GINT64_MODIFIER "x is in %s, which is data: no vCPU comes there",
+			"0x%" G_GINT64_MODIFIER "x is in %s, which is data: it will never be hit",
 			va, location.symbol);
 	else if (named)
 		check_instruction(session, &code, location.symbol);

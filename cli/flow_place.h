@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether any vCPU can come to the place of a probe. */
+/* Checks whether a probe at an address can be hit. */
 #pragma once
 
 #include "session.h"
 
 /*
- * Warns if an address is not mapped, is that of a variable, or lies within an instruction of the
- * function that it is in: a probe there is never hit. It may be right all the same, as code comes
- * and is changed.
+ * Warns if an address is not mapped, belongs to a variable, or lies inside an instruction: a probe
+ * there is never hit. This is not an error, because code may be loaded or changed later.
  */
 void flow_place_check(struct session *session, uint64_t va);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope flow report: shows and filters what `vmscope flow -o FILE` has saved. */
+/* vmscope flow report: shows and filters records that `vmscope flow -o FILE` has saved. */
 #include "commands.h"
 #include "flow_filter.h"
 #include "flow_output.h"
@@ -12,8 +12,8 @@ struct options {
 	char *timeline; /* a path, or NULL */
 };
 
-/* Tells what of the file could not be read. False: all of it was. */
-static bool tell_damage(const struct vms_flow_saved *saved, GString *out)
+/* Appends which parts of the file could not be read. False if all of it was read. */
+static bool append_damage(const struct vms_flow_saved *saved, GString *out)
 {
 	if (saved->damaged_bytes)
 		g_string_append_printf(out,
@@ -32,18 +32,18 @@ static bool tell_damage(const struct vms_flow_saved *saved, GString *out)
 	return out->len;
 }
 
-/* What is shown of a damaged file is not all: the reason is the error then. */
-static void note_damage(struct session *session, const char *path,
-			const struct vms_flow_saved *saved)
+/* Reports that records of a damaged file are missing. */
+static void report_damage(struct session *session, const char *path,
+			  const struct vms_flow_saved *saved)
 {
 	g_autoptr(GString) told = g_string_new(NULL);
-	if (tell_damage(saved, told))
+	if (append_damage(saved, told))
 		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED, "%s%s", path,
 			    told->str);
 }
 
-/* Returns when the trace began, in the local time. Newly allocated; NULL: the file lacks it. */
-static char *tell_time(uint64_t real_ns, const char *format)
+/* Formats the local time at which the trace began. Newly allocated; NULL if the file lacks it. */
+static char *format_time(uint64_t real_ns, const char *format)
 {
 	if (!real_ns)
 		return NULL;
@@ -55,7 +55,7 @@ static char *tell_time(uint64_t real_ns, const char *format)
 static void add_json_summary(struct session *session, const struct vms_flow_saved *saved,
 			     size_t n_shown, size_t n_saved)
 {
-	g_autofree char *began = tell_time(saved->begin_real_ns, "%FT%T%:z");
+	g_autofree char *began = format_time(saved->begin_real_ns, "%FT%T%:z");
 	struct json_object *object = json_object_new_object();
 	json_object_object_add(object, "shown", json_object_new_uint64(n_shown));
 	json_object_object_add(object, "saved", json_object_new_uint64(n_saved));
@@ -74,7 +74,7 @@ static void add_summary(struct session *session, const struct vms_flow_saved *sa
 	if (session->json) {
 		add_json_summary(session, saved, n_shown, n_saved);
 	} else {
-		g_autofree char *began = tell_time(saved->begin_real_ns, "%F %T");
+		g_autofree char *began = format_time(saved->begin_real_ns, "%F %T");
 		g_string_append_printf(session->out, "%zu of %zu records of a trace of %s\n",
 				       n_shown, n_saved, began ? began : "an unknown time");
 	}
@@ -89,7 +89,7 @@ static bool show_report(struct session *session, const struct options *options, 
 	g_autoptr(vms_flow_report) report = vms_flow_report_load(path, &saved, error);
 	if (!report)
 		return false;
-	note_damage(session, path, &saved);
+	report_damage(session, path, &saved);
 	g_autoptr(vms_flow_report) kept = flow_filter_apply(
 		report, options->filters, options->any, options->reverse, saved.begin_ns, error);
 	if (!kept)
@@ -133,7 +133,7 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 const struct command command_flow_report = {
 	.name = "flow report",
 	.arguments = "FILE",
-	.summary = "Show, filter and save again what \"flow -o FILE\" has saved",
+	.summary = "Show, filter and save again the records that \"flow -o FILE\" has saved",
 	.options = SESSION_JSON | SESSION_OUTPUTS,
 	.explain = flow_filter_explain,
 	.run = run_report,

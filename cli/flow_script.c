@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that Lua calls may be left by a jump wherever they call Lua: then they own no memory of
- * their own.
+ * Runs scripts in Lua for the records of a flow.
+ *
+ * A function that Lua calls can be left by a longjmp at each call of Lua's interface. So it must
+ * not own memory there.
  */
 #include "flow_script.h"
 #include "base/text.h"
@@ -14,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MAX      10000000	   /* of Lua's machine in one call: a tenth of a second, about */
-#define STEPS_AT_ONCE  1000	   /* between looks at them */
-#define MEMORY_MAX     (64u << 20) /* bytes of a script, and of what it prints before that is shown */
-#define READ_MAX       (1u << 20) /* bytes of guest memory at once */
-#define TABLES_US      20000	  /* how long a vCPU's page tables are used */
+#define STEPS_MAX      10000000	   /* instructions of Lua in one call: about a tenth of a second */
+#define STEPS_AT_ONCE  1000	   /* instructions between two checks of the limit */
+#define MEMORY_MAX     (64u << 20) /* bytes of a script, and of its output in one call */
+#define READ_MAX       (1u << 20)  /* bytes of guest memory at once */
+#define TABLES_US      20000	   /* how long a page table register of a vCPU is reused */
 #define NAME_MAX_BYTES 512
 #define SYMBOLS_MAX    16 /* addresses of one name */
 
@@ -27,12 +29,12 @@ struct flow_script {
 	lua_State *state;
 	size_t allocated;		      /* bytes */
 	unsigned steps;			      /* of this call */
-	uint64_t begin_ns;		      /* times are counted from it */
-	GString *out;			      /* during a call: what it prints */
+	uint64_t begin_ns;		      /* times are relative to it */
+	GString *out;			      /* during a call: receives the output */
 	const struct vms_flow_record *record; /* the hit; NULL outside of `hit` */
 	struct vms_memory *memory;	      /* or NULL */
-	unsigned memory_vcpu;		      /* whose it is */
-	gint64 memory_us;		      /* when it was made, or tried */
+	unsigned memory_vcpu;		      /* the vCPU of `memory` */
+	gint64 memory_us;		      /* when `memory` was made, or could not be made */
 };
 
 char *flow_script_explain(void)
@@ -52,14 +54,14 @@ char *flow_script_explain(void)
 		"  symbol(NAME)     addresses of a symbol; name(A)  what is at an address\n");
 }
 
-static struct flow_script *script_of(lua_State *state)
+static struct flow_script *get_script(lua_State *state)
 {
 	return *(struct flow_script **)lua_getextraspace(state);
 }
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
-static void *allocate(void *data, void *block, size_t old_size, size_t size)
+static void *allocate_memory(void *data, void *block, size_t old_size, size_t size)
 {
 	struct flow_script *script = data;
 	const size_t before = block ? old_size : 0;
@@ -76,16 +78,19 @@ static void *allocate(void *data, void *block, size_t old_size, size_t size)
 	return grown;
 }
 
-/* Ends a call that takes too long. From then on every step fails: pcall does not get around it. */
+/*
+ * Ends a call that takes too long. Then each further step fails as well, so that pcall cannot avoid
+ * the limit.
+ */
 static void count_steps(lua_State *state, lua_Debug *where)
 {
-	struct flow_script *script = script_of(state);
+	struct flow_script *script = get_script(state);
 	script->steps += STEPS_AT_ONCE;
 	if (script->steps < STEPS_MAX)
 		return;
 	lua_sethook(state, count_steps, LUA_MASKCOUNT, 1);
 	lua_getinfo(state, "Sl", where);
-	lua_pushfstring(state, "%s:%d: it takes more than %d steps", where->short_src,
+	lua_pushfstring(state, "%s:%d: more than %d steps in one call", where->short_src,
 			where->currentline, STEPS_MAX);
 	lua_error(state);
 }
@@ -104,10 +109,10 @@ static void add_line(const struct flow_script *script, const char *text)
 	}
 }
 
-/* print(…): its arguments with blanks between them. */
-static int do_print(lua_State *state)
+/* print(…): prints its arguments with blanks between them. */
+static int print_arguments(lua_State *state)
 {
-	struct flow_script *script = script_of(state);
+	struct flow_script *script = get_script(state);
 	luaL_Buffer line;
 	const int n = lua_gettop(state);
 	luaL_buffinit(state, &line);
@@ -124,9 +129,9 @@ static int do_print(lua_State *state)
 	return 0;
 }
 
-static int do_show(lua_State *state)
+static int show_hit(lua_State *state)
 {
-	struct flow_script *script = script_of(state);
+	struct flow_script *script = get_script(state);
 	if (!script->record)
 		return luaL_error(state, "there is no hit to show");
 	if (script->out->len > MEMORY_MAX)
@@ -137,8 +142,8 @@ static int do_show(lua_State *state)
 
 /* ---- memory and symbols ---------------------------------------------------------------------- */
 
-/* The vCPU whose memory is read: that of the hit. */
-static unsigned current_vcpu(const struct flow_script *script)
+/* Returns the vCPU whose memory is read: that of the hit. */
+static unsigned get_memory_vcpu(const struct flow_script *script)
 {
 	struct vms_flow_hit hit = { 0 };
 	if (script->record)
@@ -147,14 +152,14 @@ static unsigned current_vcpu(const struct flow_script *script)
 }
 
 /*
- * Looks through the page tables that the vCPU has now, or had just now: it is held for a moment to
- * find them, which costs more than a script should for every hit. Those of a process that has ended
- * must not be used for long. NULL: its registers cannot be read.
+ * Returns the memory of the vCPU, by the page tables that it uses now or used TABLES_US ago. To
+ * find them the vCPU is held briefly, which is too expensive for every hit. But the page tables of
+ * a process that has ended must not be used for long. NULL if the registers cannot be read.
  */
-static struct vms_memory *current_memory(struct flow_script *script)
+static struct vms_memory *get_memory(struct flow_script *script)
 {
 	struct vms_machine *machine = script->session->machine;
-	const unsigned vcpu = current_vcpu(script);
+	const unsigned vcpu = get_memory_vcpu(script);
 	const gint64 now_us = g_get_monotonic_time();
 	struct vms_regs regs;
 	if (!machine || (script->memory_us && vcpu == script->memory_vcpu &&
@@ -171,20 +176,20 @@ static struct vms_memory *current_memory(struct flow_script *script)
 	return script->memory;
 }
 
-/* What a function gives for memory that cannot be read. */
+/* The result of a function if memory cannot be read. */
 static int push_nil(lua_State *state)
 {
 	lua_pushnil(state);
 	return 1;
 }
 
-/* u8(A) to s64(A): the upvalues are the size in bytes, and whether it has a sign. */
-static int do_number(lua_State *state)
+/* u8(A) to s64(A). The upvalues are the size in bytes, and whether the number is signed. */
+static int read_number(lua_State *state)
 {
 	const unsigned size = (unsigned)lua_tointeger(state, lua_upvalueindex(1));
 	const bool is_signed = lua_toboolean(state, lua_upvalueindex(2));
 	const uint64_t va = (uint64_t)luaL_checkinteger(state, 1);
-	struct vms_memory *memory = current_memory(script_of(state));
+	struct vms_memory *memory = get_memory(get_script(state));
 	const unsigned above = 64 - 8 * size;
 	uint64_t number = 0;
 	if (!memory || !vms_memory_read(memory, va, &number, size))
@@ -195,13 +200,13 @@ static int do_number(lua_State *state)
 	return 1;
 }
 
-/* mem(A, N): a string of N bytes. */
-static int do_mem(lua_State *state)
+/* mem(A, N): returns N bytes as a string. */
+static int read_bytes(lua_State *state)
 {
 	const uint64_t va = (uint64_t)luaL_checkinteger(state, 1);
 	const lua_Integer size = luaL_checkinteger(state, 2);
 	luaL_argcheck(state, size > 0 && size <= READ_MAX, 2, "1 to 1048576 bytes can be read");
-	struct vms_memory *memory = current_memory(script_of(state));
+	struct vms_memory *memory = get_memory(get_script(state));
 	luaL_Buffer bytes;
 	if (!memory || !vms_memory_read(memory, va, luaL_buffinitsize(state, &bytes, (size_t)size),
 					(size_t)size))
@@ -210,15 +215,15 @@ static int do_mem(lua_State *state)
 	return 1;
 }
 
-/* str(A[, N]): the string there, N bytes of it at most. */
-static int do_str(lua_State *state)
+/* str(A[, N]): returns the string at A, at most N bytes of it. */
+static int read_string(lua_State *state)
 {
 	char text[4097];
 	const uint64_t va = (uint64_t)luaL_checkinteger(state, 1);
 	const lua_Integer size = luaL_optinteger(state, 2, 128);
 	luaL_argcheck(state, size > 0 && size < (lua_Integer)sizeof(text), 2,
 		      "1 to 4096 bytes can be read");
-	struct vms_memory *memory = current_memory(script_of(state));
+	struct vms_memory *memory = get_memory(get_script(state));
 	if (!memory || !vms_memory_read_string(memory, va, text, (size_t)size + 1))
 		return push_nil(state);
 	lua_pushstring(state, text);
@@ -241,23 +246,23 @@ static void add_address(const struct vms_symbol *symbol, const char *module, voi
 		addresses->vas[addresses->n++] = symbol->va;
 }
 
-/* symbol(NAME): all addresses that it has. */
-static int do_symbol(lua_State *state)
+/* symbol(NAME): returns all addresses of a symbol. */
+static int find_symbol(lua_State *state)
 {
 	const char *name = luaL_checkstring(state, 1);
 	struct addresses addresses = { .n = 0 };
-	if (script_of(state)->session->guest)
-		vms_guest_lookup(script_of(state)->session->guest, name, add_address, &addresses);
+	if (get_script(state)->session->guest)
+		vms_guest_lookup(get_script(state)->session->guest, name, add_address, &addresses);
 	luaL_checkstack(state, SYMBOLS_MAX, NULL);
 	for (int i = 0; i < addresses.n; i++)
 		lua_pushinteger(state, (lua_Integer)addresses.vas[i]);
 	return addresses.n;
 }
 
-/* Pushes what is at an address of the kernel or of the session's process, or nil. */
+/* Pushes the name of an address of the kernel or of the session's process, or nil. */
 static void push_name(lua_State *state, uint64_t va)
 {
-	struct session *session = script_of(state)->session;
+	struct session *session = get_script(state)->session;
 	struct vms_location location;
 	char text[NAME_MAX_BYTES];
 	if (!session->guest || !session_locate(session, session->process, va, false, &location) ||
@@ -273,13 +278,13 @@ static void push_name(lua_State *state, uint64_t va)
 	lua_pushstring(state, text);
 }
 
-static int do_name(lua_State *state)
+static int name_address(lua_State *state)
 {
 	push_name(state, (uint64_t)luaL_checkinteger(state, 1));
 	return 1;
 }
 
-/* ---- what a script has ------------------------------------------------------------------------
+/* ---- functions of scripts ---------------------------------------------------------------------
  */
 
 static void add_memory_functions(lua_State *state)
@@ -290,12 +295,15 @@ static void add_memory_functions(lua_State *state)
 			g_snprintf(name, sizeof(name), "%c%u", is_signed ? 's' : 'u', 8 * size);
 			lua_pushinteger(state, size);
 			lua_pushboolean(state, is_signed);
-			lua_pushcclosure(state, do_number, 2);
+			lua_pushcclosure(state, read_number, 2);
 			lua_setglobal(state, name);
 		}
 }
 
-/* Lua's own functions that reach neither files nor processes nor Lua's insides, and ours. */
+/*
+ * Adds our functions, and Lua's own ones except those that access files, processes or Lua's
+ * internals.
+ */
 static void add_functions(lua_State *state)
 {
 	static const luaL_Reg libraries[] = { { LUA_GNAME, luaopen_base },
@@ -304,9 +312,9 @@ static void add_functions(lua_State *state)
 					      { LUA_MATHLIBNAME, luaopen_math },
 					      { LUA_UTF8LIBNAME, luaopen_utf8 } };
 	static const char *const taken_away[] = { "dofile", "loadfile", "load", "collectgarbage" };
-	static const luaL_Reg own[] = { { "print", do_print },	 { "show", do_show },
-					{ "mem", do_mem },	 { "str", do_str },
-					{ "symbol", do_symbol }, { "name", do_name } };
+	static const luaL_Reg own[] = { { "print", print_arguments }, { "show", show_hit },
+					{ "mem", read_bytes },	      { "str", read_string },
+					{ "symbol", find_symbol },    { "name", name_address } };
 	for (size_t i = 0; i < G_N_ELEMENTS(libraries); i++) {
 		luaL_requiref(state, libraries[i].name, libraries[i].func, true);
 		lua_pop(state, 1);
@@ -330,7 +338,7 @@ static void set_number(lua_State *state, const char *name, uint64_t number)
 	lua_setfield(state, -2, name);
 }
 
-static lua_Integer number_of(const struct vms_flow_value *value, bool is_signed)
+static lua_Integer get_number(const struct vms_flow_value *value, bool is_signed)
 {
 	uint64_t number = 0;
 	memcpy(&number, value->bytes, value->size);
@@ -340,7 +348,7 @@ static lua_Integer number_of(const struct vms_flow_value *value, bool is_signed)
 				       : (lua_Integer)number;
 }
 
-/* Pushes a stack: the names of its frames, the innermost is number 1. */
+/* Pushes a stack: the names of its frames, innermost first. */
 static void push_stack(lua_State *state, const struct vms_probe *probe, size_t index,
 		       const struct vms_flow_value *value)
 {
@@ -354,8 +362,10 @@ static void push_stack(lua_State *state, const struct vms_probe *probe, size_t i
 	}
 }
 
-/* Pushes a value: numbers as such, stacks as tables, all else as strings. False: it has none,
- * nothing is pushed. */
+/*
+ * Pushes a value: numbers as such, stacks as tables, all else as strings. False: it has none,
+ * nothing is pushed.
+ */
 static bool push_value(lua_State *state, const struct vms_probe *probe, size_t index,
 		       const struct vms_flow_value *value)
 {
@@ -368,7 +378,7 @@ static bool push_value(lua_State *state, const struct vms_probe *probe, size_t i
 		push_stack(state, probe, index, value);
 	else if (!is_text && value->size <= sizeof(uint64_t) && kind != VMS_ENTRY_MEMORY &&
 		 kind != VMS_ENTRY_BYTES)
-		lua_pushinteger(state, number_of(value, vms_probe_is_signed(probe, index)));
+		lua_pushinteger(state, get_number(value, vms_probe_is_signed(probe, index)));
 	else
 		lua_pushlstring(state, value->bytes,
 				is_text ? strnlen(value->bytes, value->size) : value->size);
@@ -390,7 +400,7 @@ static void set_values(lua_State *state, const struct vms_flow_record *record,
 
 static void push_hit(lua_State *state)
 {
-	const struct flow_script *script = script_of(state);
+	const struct flow_script *script = get_script(state);
 	const struct vms_flow_record *record = script->record;
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
@@ -453,8 +463,8 @@ static int call_finish(lua_State *state)
 }
 
 /* Calls a function with the limits of one call. `argument` may be NULL. */
-static bool run(struct flow_script *script, lua_CFunction function, const char *argument,
-		const struct vms_flow_record *record, GString *out, GError **error)
+static bool call_script(struct flow_script *script, lua_CFunction function, const char *argument,
+			const struct vms_flow_record *record, GString *out, GError **error)
 {
 	lua_State *state = script->state;
 	script->steps = 0;
@@ -468,7 +478,7 @@ static bool run(struct flow_script *script, lua_CFunction function, const char *
 	if (status == LUA_OK)
 		return true;
 	const char *why = lua_tostring(state, -1);
-	g_autofree char *clean = g_strdup(why ? why : "an error that is no text");
+	g_autofree char *clean = g_strdup(why ? why : "an error that is not a text");
 	vms_text_clean(clean);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "the script failed: %s", clean);
 	lua_settop(state, 0);
@@ -480,9 +490,10 @@ struct flow_script *flow_script_load(struct session *session, const char *path, 
 {
 	g_autoptr(flow_script) script = g_new0(struct flow_script, 1);
 	script->session = session;
-	script->state = lua_newstate(allocate, script);
+	script->state = lua_newstate(allocate_memory, script);
 	*(struct flow_script **)lua_getextraspace(script->state) = script;
-	return run(script, run_file, path, NULL, out, error) ? g_steal_pointer(&script) : NULL;
+	return call_script(script, run_file, path, NULL, out, error) ? g_steal_pointer(&script)
+								     : NULL;
 }
 
 void flow_script_begin(struct flow_script *script, uint64_t begin_ns)
@@ -493,12 +504,12 @@ void flow_script_begin(struct flow_script *script, uint64_t begin_ns)
 bool flow_script_hit(struct flow_script *script, const struct vms_flow_record *record, GString *out,
 		     GError **error)
 {
-	return run(script, call_hit, NULL, record, out, error);
+	return call_script(script, call_hit, NULL, record, out, error);
 }
 
 bool flow_script_finish(struct flow_script *script, GString *out, GError **error)
 {
-	return run(script, call_finish, NULL, NULL, out, error);
+	return call_script(script, call_finish, NULL, NULL, out, error);
 }
 
 void flow_script_free(struct flow_script *script)

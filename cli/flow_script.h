@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scripts in Lua that are called for the records of a flow. They run in vmscope's own thread, after
- * the hit: the vCPU has gone on, and the memory that they read is what is there now.
+ * Scripts in Lua that are called for the records of a flow. They run in vmscope, after the hit: the
+ * vCPU already executes other code, and scripts read memory as it is now.
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 
 typedef struct flow_script flow_script;
 
-/* Help on what a script can do, newly allocated; NULL if this vmscope was built without Lua. */
+/* Returns help on scripts, newly allocated. NULL if this vmscope was built without Lua. */
 char *flow_script_explain(void);
 /*
- * Loads and runs a file, which must define a function `hit`. The session's guest, if any, gives
- * symbols and memory. What it prints is appended to `out`. Times are counted from the moment of
- * flow_script_begin. Errors: IO (the file), MALFORMED (the script fails, with its line),
+ * Loads and runs a file, which must define a function `hit`. Symbols and memory are those of the
+ * session's guest, if it has one. Output of the script is appended to `out`. Times are relative to
+ * the one of flow_script_begin. Errors: IO (the file), MALFORMED (the script fails, with its line),
  * UNSUPPORTED (this vmscope was built without Lua).
  */
 struct flow_script *flow_script_load(struct session *session, const char *path, GString *out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In place of flow_script.c where there is no Lua: nothing can be loaded. */
+/* Replaces flow_script.c in a build without Lua: flow_script_load fails. */
 #include "flow_script.h"
 
 char *flow_script_explain(void)

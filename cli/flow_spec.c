@@ -71,7 +71,9 @@ const char *flow_spec_find_outside(const char *text, char sign, bool first)
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
-/* Splits "mem(ADDRESS,N)". *size stays if there is no N. Returns the address newly allocated. */
+/*
+ * Splits "mem(ADDRESS,N)". Without N, *size stays unchanged. Returns the address, newly allocated.
+ */
 static char *split_call(const char *entry, const char *inner, unsigned *size, GError **error)
 {
 	const size_t length = strlen(inner);
@@ -98,7 +100,8 @@ static bool add_pointed(struct vms_probe *probe, const char *entry, const char *
 	if (!address)
 		return false;
 	if (!size) {
-		usage_error(error, "\"%s\": mem(ADDRESS,N) needs a number of bytes", entry);
+		usage_error(error, "\"%s\": the number of bytes is missing: write mem(ADDRESS,N)",
+			    entry);
 		return false;
 	}
 	const struct vms_entry made = {
@@ -138,7 +141,7 @@ bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const
 	return vms_probe_add(probe, &made, 1, error);
 }
 
-static bool fail_empty(const char *text, GError **error)
+static bool refuse_empty_entry(const char *text, GError **error)
 {
 	usage_error(error, "\"%s\": an entry is empty: write entries as \"arg0,comm,u32(rsi+8)\"",
 		    text);
@@ -155,7 +158,7 @@ GPtrArray *flow_spec_split(const char *entries, GError **error)
 			comma ? g_strndup(entries, (gsize)(comma - entries)) : g_strdup(entries);
 		g_ptr_array_add(list, entry);
 		if (!*g_strstrip(entry)) {
-			fail_empty(whole, error);
+			refuse_empty_entry(whole, error);
 			return NULL;
 		}
 		entries = comma ? comma + 1 : NULL;
@@ -163,7 +166,7 @@ GPtrArray *flow_spec_split(const char *entries, GError **error)
 	return g_steal_pointer(&list);
 }
 
-/* Adds "ENTRY,…"; "": nothing. */
+/* Adds entries, "ENTRY,…". The text may be empty. */
 static bool add_entries(struct session *session, struct vms_probe *probe, const char *entries,
 			GError **error)
 {
@@ -176,42 +179,43 @@ static bool add_entries(struct session *session, struct vms_probe *probe, const 
 	return list;
 }
 
-/* What is collected at a place. */
-struct wish {
-	const char *entries; /* "": none; NULL: what the function there gets, or returns */
+/* What the user wants to collect at a place. */
+struct wanted_entries {
+	const char *entries; /* "": none; NULL: the function's arguments, or its result */
 	const char *condition;
-	bool is_return; /* of the function */
+	bool is_return; /* at the return of the function */
 };
 
-/* Collects what nobody has asked for. */
-static bool add_usual(struct vms_probe *probe, const struct wish *wish, bool is_typed,
-		      GError **error)
+/* Adds the default entries: a function's arguments, or its result. */
+static bool add_default_entries(struct vms_probe *probe, const struct wanted_entries *wanted,
+				bool is_typed, GError **error)
 {
-	if (wish->is_return)
+	if (wanted->is_return)
 		return vms_probe_add_result(probe, error);
 	return !is_typed || vms_probe_add_arguments(probe, error);
 }
 
-static struct vms_probe *make_probe(struct session *session, uint64_t va, const struct wish *wish,
-				    GError **error)
+static struct vms_probe *make_probe(struct session *session, uint64_t va,
+				    const struct wanted_entries *wanted, GError **error)
 {
-	g_autoptr(vms_probe) probe = vms_probe_new(session->machine, session->guest, wish->entries);
+	g_autoptr(vms_probe) probe =
+		vms_probe_new(session->machine, session->guest, wanted->entries);
 	g_autoptr(GError) untyped = NULL;
-	const bool is_typed = vms_probe_set_function(probe, va, wish->is_return, &untyped);
-	if (!is_typed && !wish->entries)
+	const bool is_typed = vms_probe_set_function(probe, va, wanted->is_return, &untyped);
+	if (!is_typed && !wanted->entries)
 		vms_log(VMS_LOG_INFO, "0x%" G_GINT64_MODIFIER "x is probed without types: %s", va,
 			untyped->message);
-	if (!(wish->entries ? add_entries(session, probe, wish->entries, error)
-			    : add_usual(probe, wish, is_typed, error)) ||
-	    (wish->condition && !vms_probe_set_condition(probe, wish->condition, error)))
+	if (!(wanted->entries ? add_entries(session, probe, wanted->entries, error)
+			      : add_default_entries(probe, wanted, is_typed, error)) ||
+	    (wanted->condition && !vms_probe_set_condition(probe, wanted->condition, error)))
 		return NULL;
 	return g_steal_pointer(&probe);
 }
 
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries, GError **error)
 {
-	const struct wish wish = { .entries = entries };
-	return make_probe(session, 0, &wish, error);
+	const struct wanted_entries wanted = { .entries = entries };
+	return make_probe(session, 0, &wanted, error);
 }
 
 bool flow_spec_has_arguments(const struct vms_probe *probe)
@@ -221,14 +225,15 @@ bool flow_spec_has_arguments(const struct vms_probe *probe)
 
 /* ---- places ------------------------------------------------------------------------------ */
 
-#define CALL 0U /* instead of enum vms_flow_moment: calls are followed */
+#define CALL 0U /* instead of an enum vms_flow_moment: follows calls */
 
 /*
- * Takes ":before", ":after", ":both" or ":call" off the end of WHERE, in the SPEC `text`. Another
- * colon is that of FILE:LINE, or in a process's functions, as FILE:FUNCTION or ns::function.
+ * Cuts ":before", ":after", ":both" or ":call" off the end of WHERE, in the SPEC `text`. Other
+ * colons are those of FILE:LINE, or in a process's functions those of FILE:FUNCTION or
+ * ns::function.
  */
-static bool take_moments(char *where, const char *text, bool has_task, unsigned *moments,
-			 GError **error)
+static bool cut_moments(char *where, const char *text, bool has_task, unsigned *moments,
+			GError **error)
 {
 	static const struct choice choices[] = { { "before", VMS_FLOW_BEFORE },
 						 { "after", VMS_FLOW_AFTER },
@@ -250,20 +255,21 @@ static bool take_moments(char *where, const char *text, bool has_task, unsigned 
 	return true;
 }
 
-/* Where a SPEC places its probes, and what they collect. */
+/* A parsed SPEC: where its probes are, and what they collect. */
 struct spec {
 	const char *where;
 	unsigned moments;     /* enum vms_flow_moment, or CALL */
 	const char *entries;  /* "": none; NULL: the arguments */
-	const char *returned; /* CALL: entries at the return; NULL: what it returns */
+	const char *returned; /* CALL: entries at the return; NULL: the result */
 	const struct flow_conditions *conditions;
 };
 
 static bool add_place(struct session *session, struct vms_flow *flow, const struct spec *spec,
 		      uint64_t va, GError **error)
 {
-	const struct wish at_place = { spec->entries, spec->conditions->at_place, false };
-	const struct wish at_return = { spec->returned, spec->conditions->at_return, true };
+	const struct wanted_entries at_place = { spec->entries, spec->conditions->at_place, false };
+	const struct wanted_entries at_return = { spec->returned, spec->conditions->at_return,
+						  true };
 	g_autoptr(vms_probe) probe = make_probe(session, va, &at_place, error);
 	if (!probe)
 		return false;
@@ -310,8 +316,8 @@ static GArray *find_in_process(struct session *session, const struct vms_task *t
 }
 
 /*
- * Returns the addresses of WHERE: a new array of uint64_t. A name that the kernel has is the
- * kernel's.
+ * Returns the addresses of WHERE in a new array of uint64_t. If the kernel has a symbol of that
+ * name, it is used, and not one of the process.
  */
 static GArray *find_places(struct session *session, const char *where, const struct vms_task *task,
 			   GError **error)
@@ -338,7 +344,7 @@ static GArray *find_places(struct session *session, const char *where, const str
 	return find_in_process(session, task, where, error);
 }
 
-/* Adds all places, each with a probe of its own: functions have different arguments. */
+/* Adds all places, each with its own probe, because functions have different arguments. */
 static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
 		       GError **error)
 {
@@ -358,11 +364,11 @@ static bool add_places(struct session *session, struct vms_flow *flow, const str
 	return vas;
 }
 
-/* Takes WHERE and its moments, which stand before the entries of a SPEC. */
-static bool take_where(char *where, const char *text, bool has_task, unsigned *moments,
-		       GError **error)
+/* Parses WHERE and its moments: the part of a SPEC before the entries. */
+static bool parse_where(char *where, const char *text, bool has_task, unsigned *moments,
+			GError **error)
 {
-	if (!take_moments(g_strstrip(where), text, has_task, moments, error))
+	if (!cut_moments(g_strstrip(where), text, has_task, moments, error))
 		return false;
 	if (*g_strchomp(where))
 		return true;
@@ -374,16 +380,16 @@ static bool take_where(char *where, const char *text, bool has_task, unsigned *m
 }
 
 /*
- * Takes the entries of a SPEC, which are cut in two where those of the return begin:
+ * Parses the entries of a SPEC. A ";" separates those of the call from those of the return:
  * "vfs_read:call=;retval" collects nothing at the call.
  */
-static bool take_entries(struct spec *spec, char *entries, const char *text, GError **error)
+static bool parse_entries(struct spec *spec, char *entries, const char *text, GError **error)
 {
 	char *semicolon = (char *)flow_spec_find_outside(entries, ';', true);
 	spec->entries = entries;
 	if (semicolon && spec->moments != CALL) {
 		usage_error(error,
-			    "\"%s\": what comes after \";\" is for returns: write WHERE:call=…",
+			    "\"%s\": entries after \";\" are for returns: write WHERE:call=…",
 			    text);
 		return false;
 	}
@@ -392,7 +398,7 @@ static bool take_entries(struct spec *spec, char *entries, const char *text, GEr
 		spec->returned = semicolon + 1;
 		g_strchomp(entries);
 	}
-	return semicolon || *entries || fail_empty(text, error);
+	return semicolon || *entries || refuse_empty_entry(text, error);
 }
 
 bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
@@ -405,7 +411,7 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 	struct spec spec = {
 		.where = where, .entries = usual, .returned = usual, .conditions = conditions
 	};
-	if (!take_where(where, text, conditions->task, &spec.moments, error))
+	if (!parse_where(where, text, conditions->task, &spec.moments, error))
 		return false;
 	if (conditions->at_return && spec.moments != CALL) {
 		usage_error(error, "--if-return is for calls: write WHERE:call");
@@ -415,7 +421,7 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 		usage_error(error, "\"%s\" is a line: \":call\" is for functions", where);
 		return false;
 	}
-	return (!entries || take_entries(&spec, entries, text, error)) &&
+	return (!entries || parse_entries(&spec, entries, text, error)) &&
 	       add_places(session, flow, &spec, error);
 }
 
@@ -425,7 +431,7 @@ GArray *flow_spec_find(struct session *session, const char *text,
 	unsigned moments;
 	const char *equals = flow_spec_find_outside(text, '=', true);
 	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
-	return take_where(where, text, conditions->task, &moments, error)
+	return parse_where(where, text, conditions->task, &moments, error)
 		       ? find_places(session, where, conditions->task, error)
 		       : NULL;
 }

@@ -56,7 +56,7 @@ static void clear_figure(gpointer data)
 	g_free(((struct flow_figure *)data)->name);
 }
 
-/* Returns the number of an expression, which may have been added before. -1: error. */
+/* Returns the index of an expression's number, and adds the number if it is new. -1 on errors. */
 static gssize add_number(struct flow_tables *tables, const char *text,
 			 const struct vms_aggregate_number *kind, GError **error)
 {
@@ -87,8 +87,8 @@ static bool add_figure(struct flow_tables *tables, enum flow_figure_kind kind, c
 	return true;
 }
 
-/* Takes the number behind the last ":" off `text`. */
-static bool take_number(char *text, int64_t *ret)
+/* Cuts the number after the last ":" off `text`. */
+static bool cut_number(char *text, int64_t *ret)
 {
 	char *colon = strrchr(text, ':'), *end;
 	if (!colon || !colon[1])
@@ -99,12 +99,12 @@ static bool take_number(char *text, int64_t *ret)
 	return !*end && errno == 0;
 }
 
-static bool add_linear(struct flow_tables *tables, const char *text, GError **error)
+static bool add_linear_histogram(struct flow_tables *tables, const char *text, GError **error)
 {
 	g_autofree char *expression = g_strdup(text);
 	int64_t min, max, step;
-	if (!take_number(expression, &step) || !take_number(expression, &max) ||
-	    !take_number(expression, &min) || max <= min || step <= 0) {
+	if (!cut_number(expression, &step) || !cut_number(expression, &max) ||
+	    !cut_number(expression, &min) || max <= min || step <= 0) {
 		usage_error(error,
 			    "--lhist %s: EXPRESSION:MIN:MAX:STEP is needed, as arg2:0:4096:128",
 			    text);
@@ -113,8 +113,10 @@ static bool add_linear(struct flow_tables *tables, const char *text, GError **er
 	const uint64_t width = (uint64_t)max - (uint64_t)min;
 	const uint64_t n = width / (uint64_t)step + (width % (uint64_t)step != 0);
 	if (n > VMS_AGGREGATE_STEPS_MAX) {
-		usage_error(error, "--lhist %s: that is more than %d cells", text,
-			    VMS_AGGREGATE_STEPS_MAX);
+		usage_error(error,
+			    "--lhist %s: the histogram would have more than %d cells: use a larger "
+			    "STEP",
+			    text, VMS_AGGREGATE_STEPS_MAX);
 		return false;
 	}
 	const struct vms_aggregate_number number = { VMS_HISTOGRAM_LINEAR, tables->is_unsigned, min,
@@ -122,8 +124,8 @@ static bool add_linear(struct flow_tables *tables, const char *text, GError **er
 	return add_figure(tables, FLOW_HISTOGRAM, "lhist", expression, &number, error);
 }
 
-static bool add_all(struct flow_tables *tables, enum flow_figure_kind kind, const char *function,
-		    char **texts, GError **error)
+static bool add_figures_of_kind(struct flow_tables *tables, enum flow_figure_kind kind,
+				const char *function, char **texts, GError **error)
 {
 	const struct vms_aggregate_number number = {
 		.histogram = kind == FLOW_HISTOGRAM ? VMS_HISTOGRAM_LOG2 : VMS_HISTOGRAM_NONE,
@@ -135,32 +137,32 @@ static bool add_all(struct flow_tables *tables, enum flow_figure_kind kind, cons
 	return true;
 }
 
-/* A number with a histogram has all other figures, too: so histograms come first. */
+/* Histograms come first, because a number with a histogram has all other figures, too. */
 static bool add_figures(struct flow_tables *tables, const struct flow_tables_options *options,
 			GError **error)
 {
 	const struct flow_figure count = { .kind = FLOW_COUNT, .name = g_strdup("count") };
-	bool done = add_all(tables, FLOW_HISTOGRAM, "hist", options->hist, error);
+	bool done = add_figures_of_kind(tables, FLOW_HISTOGRAM, "hist", options->hist, error);
 	for (char **text = options->lhist; done && text && *text; text++)
-		done = add_linear(tables, *text, error);
-	done = done && add_all(tables, FLOW_SUM, "sum", options->sum, error) &&
-	       add_all(tables, FLOW_MIN, "min", options->min, error) &&
-	       add_all(tables, FLOW_MAX, "max", options->max, error) &&
-	       add_all(tables, FLOW_AVERAGE, "avg", options->average, error);
+		done = add_linear_histogram(tables, *text, error);
+	done = done && add_figures_of_kind(tables, FLOW_SUM, "sum", options->sum, error) &&
+	       add_figures_of_kind(tables, FLOW_MIN, "min", options->min, error) &&
+	       add_figures_of_kind(tables, FLOW_MAX, "max", options->max, error) &&
+	       add_figures_of_kind(tables, FLOW_AVERAGE, "avg", options->average, error);
 	g_array_append_val(tables->figures, count);
 	return done;
 }
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-static bool is_asked(const struct flow_tables_options *options)
+static bool wants_table(const struct flow_tables_options *options)
 {
 	return options->count || options->count_by || options->sum || options->min ||
 	       options->max || options->average || options->hist || options->lhist;
 }
 
-/* Options that mean nothing without a table. */
-static bool check_none(const struct flow_tables_options *options, GError **error)
+/* Refuses options that have no meaning without a table. */
+static bool check_without_table(const struct flow_tables_options *options, GError **error)
 {
 	if (!options->by && !options->interval && !options->max_keys && !options->is_unsigned)
 		return true;
@@ -169,8 +171,8 @@ static bool check_none(const struct flow_tables_options *options, GError **error
 	return false;
 }
 
-static bool set_tables(struct session *session, struct flow_tables *tables,
-		       const struct flow_tables_options *options, GError **error)
+static bool fill_tables(struct session *session, struct flow_tables *tables,
+			const struct flow_tables_options *options, GError **error)
 {
 	double seconds = 0;
 	tables->is_unsigned = options->is_unsigned;
@@ -186,8 +188,8 @@ static bool set_tables(struct session *session, struct flow_tables *tables,
 struct flow_tables *flow_tables_new(struct session *session,
 				    const struct flow_tables_options *options, GError **error)
 {
-	if (!is_asked(options)) {
-		check_none(options, error);
+	if (!wants_table(options)) {
+		check_without_table(options, error);
 		return NULL;
 	}
 	struct flow_tables *tables = g_new0(struct flow_tables, 1);
@@ -198,7 +200,7 @@ struct flow_tables *flow_tables_new(struct session *session,
 	g_array_set_clear_func(tables->figures, clear_figure);
 	tables->key = flow_spec_probe(session, "", error);
 	tables->numbers = tables->key ? flow_spec_probe(session, "", error) : NULL;
-	if (tables->numbers && set_tables(session, tables, options, error))
+	if (tables->numbers && fill_tables(session, tables, options, error))
 		return tables;
 	flow_tables_free(tables);
 	return NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of `vmscope flow`: hits that are added up by key, and how that is shown. */
+/* Tables of `vmscope flow`, which aggregate hits by key. */
 #pragma once
 
 #include "session.h"
 
-/* What the options say, as GLib parses them. */
+/* The options, as GLib parses them. */
 struct flow_tables_options {
 	gboolean count, is_unsigned;
 	char *count_by, *by, *interval, *max_keys;
@@ -22,14 +22,14 @@ struct flow_key {
 
 enum flow_figure_kind { FLOW_COUNT, FLOW_SUM, FLOW_MIN, FLOW_MAX, FLOW_AVERAGE, FLOW_HISTOGRAM };
 
-/* What is shown of a row. */
+/* A column or a histogram of a table. */
 struct flow_figure {
 	enum flow_figure_kind kind;
 	char *name;
 	size_t number; /* index; of FLOW_COUNT: none */
 };
 
-/* What a user has asked for. */
+/* The tables that a user has asked for. */
 struct flow_tables {
 	GArray *keys;			 /* struct flow_key */
 	GArray *figures;		 /* struct flow_figure */
@@ -37,24 +37,24 @@ struct flow_tables {
 	GArray *kinds;			 /* struct vms_aggregate_number */
 	bool is_unsigned;		 /* all numbers */
 	unsigned max_keys;
-	uint64_t interval_ns; /* 0: at the end alone */
+	uint64_t interval_ns; /* 0: only at the end */
 	uint64_t next_ns;     /* when to show the next table */
 };
 
-/* NULL without an error: the options ask for no table. Errors: usage; those of vms_probe_add. */
+/* NULL without an error if the options ask for no table. Errors: usage; those of vms_probe_add. */
 struct flow_tables *flow_tables_new(struct session *session,
 				    const struct flow_tables_options *options, GError **error);
 void flow_tables_free(struct flow_tables *tables);
-/* Has a flow without places add up what is asked for. */
+/* Makes a flow aggregate its hits for these tables. The flow must not have places yet. */
 bool flow_tables_prepare(const struct flow_tables *tables, struct vms_flow *flow, GError **error);
-/* True once per interval. `now_ns` by the same clock as `begin_ns`, when the flow was enabled. */
+/* True once per interval. The flow was enabled at `begin_ns`, by the same clock as `now_ns`. */
 bool flow_tables_is_due(struct flow_tables *tables, uint64_t begin_ns, uint64_t now_ns);
 
-/* The next are in flow_tables_output.c. */
+/* The next functions are in flow_tables_output.c. */
 
-/* Appends the table as it is `elapsed_ns` after the flow was enabled. */
+/* Appends the current table. The flow was enabled `elapsed_ns` ago. */
 bool flow_tables_append(struct session *session, const struct flow_tables *tables,
 			struct vms_flow *flow, uint64_t elapsed_ns, GString *out, GError **error);
-/* Appends how many hits there were in all, and what became of them. */
+/* Appends the counts of all hits. */
 bool flow_tables_append_summary(const struct session *session, struct vms_flow *flow, GString *out,
 				GError **error);

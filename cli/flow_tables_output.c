@@ -6,7 +6,7 @@
 
 #define BAR_WIDTH 40 /* characters of the longest bar of a histogram */
 
-/* What is shown, for one table. */
+/* A table, and what is needed to show it. */
 struct view {
 	struct session *session;
 	const struct flow_tables *tables;
@@ -30,7 +30,7 @@ static bool is_signed(const struct view *view)
 
 /* ---- text of values --------------------------------------------------------------------- */
 
-static char *key_text(const struct view *view, const struct flow_key *key, size_t row)
+static char *format_key(const struct view *view, const struct flow_key *key, size_t row)
 {
 	struct vms_aggregate_row place;
 	struct vms_flow_value value;
@@ -44,22 +44,22 @@ static char *key_text(const struct view *view, const struct flow_key *key, size_
 	return g_string_free(text, FALSE);
 }
 
-static char *number_text(const struct view *view, uint64_t number)
+static char *format_number(const struct view *view, uint64_t number)
 {
 	return is_signed(view) ? g_strdup_printf("%" G_GINT64_FORMAT, (int64_t)number)
 			       : g_strdup_printf("%" G_GUINT64_FORMAT, number);
 }
 
-static char *figure_text(const struct view *view, const struct flow_figure *figure, size_t row)
+static char *format_figure(const struct view *view, const struct flow_figure *figure, size_t row)
 {
 	struct vms_aggregate_row hits;
 	struct vms_aggregate_sum sum;
 	vms_aggregate_get_row(view->aggregate, row, &hits);
 	vms_aggregate_get_sum(view->aggregate, row, figure->number, &sum);
 	switch (figure->kind) {
-	case FLOW_SUM: return number_text(view, sum.sum);
-	case FLOW_MIN: return number_text(view, sum.min);
-	case FLOW_MAX: return number_text(view, sum.max);
+	case FLOW_SUM: return format_number(view, sum.sum);
+	case FLOW_MIN: return format_number(view, sum.min);
+	case FLOW_MAX: return format_number(view, sum.max);
 	case FLOW_AVERAGE: return g_strdup_printf("%.1f", sum.average);
 	case FLOW_COUNT:
 	case FLOW_HISTOGRAM:
@@ -79,8 +79,8 @@ static bool is_column(const struct flow_figure *figure)
 	return figure->kind != FLOW_HISTOGRAM;
 }
 
-/* Returns the first figure of the table: there is one, as hits are always counted. */
-static const struct flow_figure *first_column(const struct view *view)
+/* Returns the first figure of the table. There is always one, because hits are counted. */
+static const struct flow_figure *get_first_column(const struct view *view)
 {
 	guint i = 0;
 	while (!is_column(get_figure(view, i)))
@@ -88,22 +88,22 @@ static const struct flow_figure *first_column(const struct view *view)
 	return get_figure(view, i);
 }
 
-static double as_double(const struct view *view, uint64_t number)
+static double convert_to_double(const struct view *view, uint64_t number)
 {
 	return is_signed(view) ? (double)(int64_t)number : (double)number;
 }
 
-static double rank_of(const struct view *view, size_t row)
+static double compute_rank(const struct view *view, size_t row)
 {
-	const struct flow_figure *figure = first_column(view);
+	const struct flow_figure *figure = get_first_column(view);
 	struct vms_aggregate_row hits;
 	struct vms_aggregate_sum sum;
 	vms_aggregate_get_row(view->aggregate, row, &hits);
 	vms_aggregate_get_sum(view->aggregate, row, figure->number, &sum);
 	switch (figure->kind) {
-	case FLOW_SUM: return as_double(view, sum.sum);
-	case FLOW_MIN: return as_double(view, sum.min);
-	case FLOW_MAX: return as_double(view, sum.max);
+	case FLOW_SUM: return convert_to_double(view, sum.sum);
+	case FLOW_MIN: return convert_to_double(view, sum.min);
+	case FLOW_MAX: return convert_to_double(view, sum.max);
 	case FLOW_AVERAGE: return sum.average;
 	case FLOW_COUNT:
 	case FLOW_HISTOGRAM:
@@ -111,7 +111,7 @@ static double rank_of(const struct view *view, size_t row)
 	}
 }
 
-static gint compare(gconstpointer a, gconstpointer b)
+static gint compare_ranks(gconstpointer a, gconstpointer b)
 {
 	const struct ranked *x = a, *y = b;
 	if (x->rank != y->rank)
@@ -119,15 +119,15 @@ static gint compare(gconstpointer a, gconstpointer b)
 	return x->row < y->row ? -1 : 1;
 }
 
-/* Returns the rows in the order of the first column of figures, the greatest first. */
+/* Returns the rows sorted by the first column of figures, largest first. */
 static GArray *rank_rows(const struct view *view)
 {
 	GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct ranked));
 	for (size_t row = 0; row < vms_aggregate_rows(view->aggregate); row++) {
-		const struct ranked ranked = { row, rank_of(view, row) };
+		const struct ranked ranked = { row, compute_rank(view, row) };
 		g_array_append_val(rows, ranked);
 	}
-	g_array_sort(rows, compare);
+	g_array_sort(rows, compare_ranks);
 	return rows;
 }
 
@@ -139,7 +139,7 @@ static bool is_stack(const struct view *view, const struct flow_key *key)
 	       vms_probe_entry_kind(view->tables->key, key->entry) == VMS_ENTRY_STACK;
 }
 
-/* How many columns are keys: all but stacks, which have lines of their own. */
+/* Counts the columns of keys. Stacks are not columns: they have their own lines. */
 static guint count_key_columns(const struct view *view)
 {
 	guint n = 0;
@@ -159,18 +159,18 @@ static void append_stacks(const struct view *view, size_t row, GString *out)
 	}
 }
 
-/* Returns the texts of a row, one for each column; of the headings if `row` is NULL. */
+/* Returns the texts of a row, one per column. If `row` is NULL, returns the headings. */
 static GPtrArray *make_cells(const struct view *view, const struct ranked *row)
 {
 	GPtrArray *cells = g_ptr_array_new_with_free_func(g_free);
 	for (guint i = 0; i < view->tables->keys->len; i++)
 		if (!is_stack(view, get_key(view, i)))
-			g_ptr_array_add(cells, row ? key_text(view, get_key(view, i), row->row)
+			g_ptr_array_add(cells, row ? format_key(view, get_key(view, i), row->row)
 						   : g_strdup(get_key(view, i)->name));
 	for (guint i = 0; i < view->tables->figures->len; i++)
 		if (is_column(get_figure(view, i)))
 			g_ptr_array_add(cells,
-					row ? figure_text(view, get_figure(view, i), row->row)
+					row ? format_figure(view, get_figure(view, i), row->row)
 					    : g_strdup(get_figure(view, i)->name));
 	return cells;
 }
@@ -213,7 +213,7 @@ static void append_table(const struct view *view, GArray *rows, GString *out)
 
 /* ---- histograms -------------------------------------------------------------------------- */
 
-/* Shortens numbers as 65536 to 64K, if nothing is lost by it. */
+/* Appends a number, shortened like 65536 to 64K if that is exact. */
 static void append_short(const struct view *view, GString *out, uint64_t number)
 {
 	static const char units[] = " KMGTPE";
@@ -278,7 +278,7 @@ static void append_histogram(const struct view *view, const struct flow_figure *
 		const size_t row = g_array_index(rows, struct ranked, i).row;
 		g_string_append_printf(out, "\n%s", figure->name);
 		for (guint j = 0; j < view->tables->keys->len; j++) {
-			g_autofree char *text = key_text(view, get_key(view, j), row);
+			g_autofree char *text = format_key(view, get_key(view, j), row);
 			g_string_append_printf(out, "%s%s=%s", j ? "  " : " of ",
 					       get_key(view, j)->name, text);
 		}
@@ -301,7 +301,8 @@ static void append_text(const struct view *view, uint64_t elapsed_ns, GString *o
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-static struct json_object *json_key(const struct view *view, const struct flow_key *key, size_t row)
+static struct json_object *make_json_key(const struct view *view, const struct flow_key *key,
+					 size_t row)
 {
 	struct json_object *object = json_object_new_object();
 	struct vms_aggregate_row place;
@@ -318,14 +319,14 @@ static struct json_object *json_key(const struct view *view, const struct flow_k
 	return object;
 }
 
-static struct json_object *json_number(const struct view *view, uint64_t number)
+static struct json_object *make_json_number(const struct view *view, uint64_t number)
 {
 	return is_signed(view) ? json_object_new_int64((int64_t)number)
 			       : json_object_new_uint64(number);
 }
 
-static struct json_object *json_cells(const struct view *view, size_t number,
-				      const struct vms_aggregate_sum *sum)
+static struct json_object *make_json_cells(const struct view *view, size_t number,
+					   const struct vms_aggregate_sum *sum)
 {
 	struct json_object *cells = json_object_new_array();
 	for (unsigned i = 0; i < sum->n_cells; i++) {
@@ -334,15 +335,15 @@ static struct json_object *json_cells(const struct view *view, size_t number,
 		    !vms_aggregate_cell(view->aggregate, number, i, &first, &last))
 			continue;
 		struct json_object *cell = json_object_new_object();
-		json_object_object_add(cell, "first", json_number(view, first));
-		json_object_object_add(cell, "last", json_number(view, last));
+		json_object_object_add(cell, "first", make_json_number(view, first));
+		json_object_object_add(cell, "last", make_json_number(view, last));
 		json_object_object_add(cell, "count", json_object_new_uint64(sum->cells[i]));
 		json_object_array_add(cells, cell);
 	}
 	return cells;
 }
 
-static struct json_object *json_sums(const struct view *view, size_t row)
+static struct json_object *make_json_sums(const struct view *view, size_t row)
 {
 	struct json_object *numbers = json_object_new_array();
 	struct vms_aggregate_sum sum;
@@ -350,28 +351,28 @@ static struct json_object *json_sums(const struct view *view, size_t row)
 		struct json_object *object = json_object_new_object();
 		const char *name = vms_probe_entry_name(view->tables->numbers, i);
 		json_object_object_add(object, "name", json_object_new_string(name));
-		json_object_object_add(object, "sum", json_number(view, sum.sum));
-		json_object_object_add(object, "min", json_number(view, sum.min));
-		json_object_object_add(object, "max", json_number(view, sum.max));
+		json_object_object_add(object, "sum", make_json_number(view, sum.sum));
+		json_object_object_add(object, "min", make_json_number(view, sum.min));
+		json_object_object_add(object, "max", make_json_number(view, sum.max));
 		json_object_object_add(object, "average", json_object_new_double(sum.average));
 		if (sum.n_cells)
-			json_object_object_add(object, "cells", json_cells(view, i, &sum));
+			json_object_object_add(object, "cells", make_json_cells(view, i, &sum));
 		json_object_array_add(numbers, object);
 	}
 	return numbers;
 }
 
-static struct json_object *json_row(const struct view *view, size_t row)
+static struct json_object *make_json_row(const struct view *view, size_t row)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *key = json_object_new_array();
 	struct vms_aggregate_row hits;
 	vms_aggregate_get_row(view->aggregate, row, &hits);
 	for (guint i = 0; i < view->tables->keys->len; i++)
-		json_object_array_add(key, json_key(view, get_key(view, i), row));
+		json_object_array_add(key, make_json_key(view, get_key(view, i), row));
 	json_object_object_add(object, "key", key);
 	json_object_object_add(object, "count", json_object_new_uint64(hits.count));
-	json_object_object_add(object, "numbers", json_sums(view, row));
+	json_object_object_add(object, "numbers", make_json_sums(view, row));
 	return object;
 }
 
@@ -381,8 +382,8 @@ static void append_json(const struct view *view, uint64_t elapsed_ns, GString *o
 	struct json_object *object = json_object_new_object();
 	struct json_object *rows = json_object_new_array();
 	for (guint i = 0; i < ranked->len; i++)
-		json_object_array_add(rows,
-				      json_row(view, g_array_index(ranked, struct ranked, i).row));
+		json_object_array_add(
+			rows, make_json_row(view, g_array_index(ranked, struct ranked, i).row));
 	json_object_object_add(object, "time_ns", json_object_new_uint64(elapsed_ns));
 	json_object_object_add(object, "rows", rows);
 	json_object_object_add(object, "unfit",
@@ -420,9 +421,10 @@ bool flow_tables_append_summary(const struct session *session, struct vms_flow *
 	vms_flow_get_progress(flow, &progress);
 	const struct flow_count counts[] = {
 		{ "counted", "in the table", hits },
-		{ "unfit", "that found no room in it", vms_aggregate_unfit(aggregate) },
+		{ "unfit", "that did not fit into the table", vms_aggregate_unfit(aggregate) },
 		{ "rejected", "whose condition did not hold", progress.rejected },
-		{ "unknown", "whose condition or numbers could not be told", progress.unknown },
+		{ "unknown", "whose condition or numbers could not be evaluated",
+		  progress.unknown },
 		{ "lost", "lost", progress.lost },
 	};
 	flow_output_counts(session, counts, G_N_ELEMENTS(counts), out);

@@ -12,16 +12,16 @@ struct timeline {
 	uint64_t begin_ns;
 	GString *out;
 	GHashTable *tracks; /* pid << 32 | tid → the last name of the task; "" for a vCPU */
-	bool is_first;	    /* no event was written yet */
+	bool is_first;	    /* no event has been written yet */
 };
 
-/* Where an event is shown. Process 0 is the guest's vCPUs, whose threads are their numbers. */
+/* The track that shows an event. vCPUs are threads of process 0, with the vCPU's number as tid. */
 struct track {
 	uint32_t pid, tid;
-	const char *comm; /* of a task; NULL: it is a vCPU's track */
+	const char *comm; /* of a task; NULL for a vCPU's track */
 };
 
-static struct track track_of(const struct vms_flow_hit *hit)
+static struct track get_track(const struct vms_flow_hit *hit)
 {
 	if (hit->has_task && hit->tid != 0)
 		return (struct track) { hit->pid, hit->tid, hit->comm };
@@ -34,7 +34,8 @@ static void add_text(struct json_object *object, const char *key, const char *te
 	json_object_object_add(object, key, json_object_new_string(valid));
 }
 
-static struct json_object *new_event(const char *phase, const char *name, const struct track *track)
+static struct json_object *make_event(const char *phase, const char *name,
+				      const struct track *track)
 {
 	struct json_object *event = json_object_new_object();
 	add_text(event, "ph", phase);
@@ -53,7 +54,7 @@ static void append_event(struct timeline *timeline, struct json_object *event)
 	flow_output_object(timeline->out, event);
 }
 
-/* Trace events count microseconds; the digits keep the nanoseconds. */
+/* Trace events count microseconds; decimals keep the nanoseconds. */
 static void add_us(struct json_object *object, const char *key, uint64_t ns)
 {
 	g_autofree char *text =
@@ -64,14 +65,14 @@ static void add_us(struct json_object *object, const char *key, uint64_t ns)
 static void append_name(struct timeline *timeline, const char *kind, const char *name,
 			const struct track *track)
 {
-	struct json_object *event = new_event("M", kind, track);
+	struct json_object *event = make_event("M", kind, track);
 	struct json_object *arguments = json_object_new_object();
 	add_text(arguments, "name", name);
 	json_object_object_add(event, "args", arguments);
 	append_event(timeline, event);
 }
 
-/* A program that a process begins by exec gives its track another name: the last one counts. */
+/* Notes the name of a track. exec changes a process's name: the last one counts. */
 static void note_track(struct timeline *timeline, const struct track *track)
 {
 	const uint64_t key = (uint64_t)track->pid << 32 | track->tid;
@@ -126,23 +127,23 @@ static void append_record(struct timeline *timeline, const struct vms_flow_recor
 {
 	struct vms_flow_hit hit;
 	vms_flow_record_hit(record, &hit);
-	const struct track track = track_of(&hit);
+	const struct track track = get_track(&hit);
 	const char *saved = vms_flow_record_where(record);
 	g_autofree char *where =
 		saved ? g_strdup(saved) : flow_output_place(timeline->session, hit.va);
 	const uint64_t end_ns = hit.time_ns - MIN(timeline->begin_ns, hit.time_ns);
 	note_track(timeline, &track);
-	struct json_object *event = new_event(hit.is_call ? "X" : "i", where, &track);
+	struct json_object *event = make_event(hit.is_call ? "X" : "i", where, &track);
 	add_us(event, "ts", end_ns - MIN(hit.duration_ns, end_ns));
 	if (hit.is_call)
 		add_us(event, "dur", MIN(hit.duration_ns, end_ns));
 	else
-		add_text(event, "s", "t"); /* of its thread alone */
+		add_text(event, "s", "t"); /* shown on its thread only */
 	json_object_object_add(event, "args", collect_values(record, &hit));
 	append_event(timeline, event);
 }
 
-static bool flush(struct timeline *timeline, GError **error)
+static bool write_events(struct timeline *timeline, GError **error)
 {
 	const bool written =
 		vms_outfile_write(timeline->file, timeline->out->str, timeline->out->len, error);
@@ -154,7 +155,7 @@ static bool append_each(struct vms_flow_record *record, void *data, GError **err
 {
 	struct timeline *timeline = data;
 	append_record(timeline, record);
-	return timeline->out->len < BUFFER_BYTES || flush(timeline, error);
+	return timeline->out->len < BUFFER_BYTES || write_events(timeline, error);
 }
 
 bool flow_timeline_write(struct session *session, const struct vms_flow_report *report,
@@ -176,5 +177,5 @@ bool flow_timeline_write(struct session *session, const struct vms_flow_report *
 		return false;
 	append_names(&timeline);
 	g_string_append(out, "]}\n");
-	return flush(&timeline, error) && vms_outfile_commit(file, error);
+	return write_events(&timeline, error) && vms_outfile_commit(file, error);
 }

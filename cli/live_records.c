@@ -28,7 +28,7 @@ void live_records_add(struct vms_flow_record *record, void *data)
 		g_atomic_int_inc(&live->n_lost);
 }
 
-static bool put_text(const struct live_records *live, const GString *text, GError **error)
+static bool write_text(const struct live_records *live, const GString *text, GError **error)
 {
 	return !text->len ||
 	       ((!live->file || vms_outfile_write(live->file, text->str, text->len, error)) &&
@@ -50,7 +50,7 @@ bool live_records_show(struct live_records *live, uint64_t wait_us,
 		record =
 			g_get_monotonic_time() < end_us ? g_async_queue_try_pop(live->queue) : NULL;
 	}
-	return put_text(live, out, done ? error : NULL) && done;
+	return write_text(live, out, done ? error : NULL) && done;
 }
 
 bool live_records_is_empty(const struct live_records *live)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of a flow on their way from its thread to the output, which may block. */
+/* A queue of records from the flow's thread to the output, which may block. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,24 +9,24 @@ struct vms_outfile;
 
 struct live_records {
 	GAsyncQueue *queue;	  /* struct vms_flow_record * */
-	gint n_lost;		  /* that found it full */
-	struct vms_outfile *file; /* gets what is shown, too; NULL unless set */
-	bool is_silent;		  /* nothing is printed; false unless set */
+	gint n_lost;		  /* records that did not fit into the queue */
+	struct vms_outfile *file; /* the output is also written here; NULL by default */
+	bool is_silent;		  /* nothing is printed; false by default */
 };
 
 void live_records_init(struct live_records *live);
 void live_records_clear(struct live_records *live);
-/* For vms_flow_options.each; `data` is a struct live_records. */
+/* Queues a record: for vms_flow_options.each, with a struct live_records as `data`. */
 void live_records_add(struct vms_flow_record *record, void *data);
 /*
- * Waits until there is a record, or the time is over. Calls `give` for those that have come, for a
- * moment: there may be more. It appends to what is printed afterwards.
+ * Waits at most `wait_us` for a record. Calls `give` for queued records, and prints the text that
+ * it appends. It returns after a moment even if there are more records.
  */
 bool live_records_show(struct live_records *live, uint64_t wait_us,
 		       bool (*give)(const struct vms_flow_record *record, void *data, GString *out,
 				    GError **error),
 		       void *data, GError **error);
-/* True if none waits to be shown. */
+/* True if no record is queued. */
 bool live_records_is_empty(const struct live_records *live);
-/* How many have not been shown. */
+/* Counts the records that were lost or are still queued. */
 unsigned live_records_left(const struct live_records *live);

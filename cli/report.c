@@ -67,9 +67,9 @@ static bool open_in_browser(const struct session *session, const struct options 
 	return serve_profile(session, exporter, text, (uint64_t)(seconds * 1e9), error);
 }
 
-static bool export(struct session *session, struct vms_recording *recording,
-		   const struct options *options, const struct vms_exporter *exporter,
-		   GError **error)
+static bool export_profile(struct session *session, struct vms_recording *recording,
+			   const struct options *options, const struct vms_exporter *exporter,
+			   GError **error)
 {
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
 	unsigned flags = 0;
@@ -117,8 +117,8 @@ static bool report_calls(struct session *session, const struct options *options,
 	return true;
 }
 
-static bool report(struct session *session, const struct options *options, const char *path,
-		   GError **error)
+static bool report_recording(struct session *session, const struct options *options,
+			     const char *path, GError **error)
 {
 	const struct vms_exporter *exporter = NULL;
 	if (options->callgrind)
@@ -134,7 +134,7 @@ static bool report(struct session *session, const struct options *options, const
 	if (!recording)
 		return false;
 	if (!options->stats)
-		return export(session, recording, options, exporter, error);
+		return export_profile(session, recording, options, exporter, error);
 	print_stats(session, recording);
 	return true;
 }
@@ -169,7 +169,7 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		{ NULL }
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 1, 1, error) &&
-			  report(session, &options, argv[1], error);
+			  report_recording(session, &options, argv[1], error);
 	g_free(options.by);
 	g_free(options.processes);
 	g_free(options.format);

@@ -3,7 +3,7 @@
 #include "calls_trace.h"
 #include "run_job.h"
 
-static bool let_machine_go(void *data, GError **error)
+static bool resume_machine(void *data, GError **error)
 {
 	return run_job_let_go(data, error);
 }
@@ -31,7 +31,7 @@ bool trace_new_qemu(struct session *session, const struct calls_words *words, co
 		return false;
 	trace.options.directory = directory;
 	trace.options.sysroot = session->sysroot;
-	trace.started = let_machine_go;
+	trace.started = resume_machine;
 	trace.data = &job;
 	return run_job(&job, session, error);
 }

@@ -8,7 +8,7 @@ struct cover {
 	const char *path;
 };
 
-static bool let_machine_go(void *data, GError **error)
+static bool resume_machine(void *data, GError **error)
 {
 	return run_job_let_go(data, error);
 }
@@ -35,7 +35,7 @@ bool cover_new_qemu(struct session *session, const struct coverage_words *words,
 {
 	struct run_job run = { .run = cover_guest, .option = "--coverage", .name = "coverage" };
 	struct cover cover = {
-		.job = { .words = words, .started = let_machine_go, .data = &run },
+		.job = { .words = words, .started = resume_machine, .data = &run },
 		.path = path,
 	};
 	run.data = &cover;

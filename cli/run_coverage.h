@@ -4,7 +4,8 @@
 #include "coverage_job.h"
 
 /*
- * Starts the session's command and covers its guest from the first instruction until QEMU's end.
+ * Starts the session's command and measures its guest's coverage from the first instruction to
+ * QEMU's end.
  * Writes the table into `path`, and sets session->status to QEMU's exit status. Fails if the guest
  * never ran.
  */

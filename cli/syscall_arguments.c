@@ -15,7 +15,7 @@ static uint64_t get_argument(const struct syscall_shape *shape,
 {
 	uint64_t number = 0;
 	if (index < shape->call->n_arguments)
-		syscall_argument(shape, record, index, &number);
+		syscall_get_argument(shape, record, index, &number);
 	return number;
 }
 
@@ -27,9 +27,9 @@ static bool is_called(const struct syscall_shape *shape, const char *words)
 /* ---- which arguments ---------------------------------------------------------------- */
 
 /* Lists the arguments of a futex call by its operation. */
-static unsigned choose_of_futex(const struct syscall_shape *shape,
-				const struct vms_flow_record *record,
-				unsigned order[VMS_SYSCALL_ARGUMENTS])
+static unsigned choose_futex_arguments(const struct syscall_shape *shape,
+				       const struct vms_flow_record *record,
+				       unsigned order[VMS_SYSCALL_ARGUMENTS])
 {
 	switch (get_argument(shape, record, 1) & FUTEX_CMD_MASK) {
 	case FUTEX_WAIT: return 4;
@@ -44,7 +44,7 @@ static unsigned choose_of_futex(const struct syscall_shape *shape,
 	}
 }
 
-static unsigned choose_of_fcntl(uint64_t command)
+static unsigned count_fcntl_arguments(uint64_t command)
 {
 	return command == F_GETFD || command == F_GETFL || command == F_GETOWN ||
 			       command == F_GETSIG || command == F_GETLEASE ||
@@ -53,11 +53,11 @@ static unsigned choose_of_fcntl(uint64_t command)
 		       : 3;
 }
 
-/* As strace does, by names and only those that the flags give a meaning. */
-static unsigned choose_of_clone(const struct syscall_shape *shape,
-				const struct vms_flow_record *record,
-				unsigned order[VMS_SYSCALL_ARGUMENTS],
-				const char *labels[VMS_SYSCALL_ARGUMENTS])
+/* Lists the arguments of clone with labels, like strace: only those that the flags need. */
+static unsigned choose_clone_arguments(const struct syscall_shape *shape,
+				       const struct vms_flow_record *record,
+				       unsigned order[VMS_SYSCALL_ARGUMENTS],
+				       const char *labels[VMS_SYSCALL_ARGUMENTS])
 {
 	const uint64_t flags = get_argument(shape, record, 0);
 	/* x86-64: flags, stack, parent_tid, child_tid, tls; aarch64: the last two swapped. */
@@ -75,7 +75,7 @@ static unsigned choose_of_clone(const struct syscall_shape *shape,
 	return n;
 }
 
-/* True if flags of open make a file, whose mode counts then. */
+/* True if the flags of open create a file. Only then its mode has a meaning. */
 static bool makes_file(uint64_t flags)
 {
 	const uint64_t unnamed = 020000000; /* O_TMPFILE without O_DIRECTORY */
@@ -87,7 +87,7 @@ static bool has_device(uint64_t mode)
 	return S_ISCHR(mode) || S_ISBLK(mode);
 }
 
-static unsigned count_of_prctl(uint64_t option)
+static unsigned count_prctl_arguments(uint64_t option)
 {
 	switch (option) {
 	case PR_GET_DUMPABLE:
@@ -109,7 +109,7 @@ static unsigned count_of_prctl(uint64_t option)
 	}
 }
 
-/* Returns how many of the first arguments count. */
+/* Returns how many of the arguments have a meaning. */
 static unsigned count_arguments(const struct syscall_shape *shape,
 				const struct vms_flow_record *record)
 {
@@ -122,15 +122,15 @@ static unsigned count_arguments(const struct syscall_shape *shape,
 	if (is_called(shape, "mknodat"))
 		return has_device(get_argument(shape, record, 2)) ? 4 : 3;
 	if (is_called(shape, "fcntl"))
-		return choose_of_fcntl(get_argument(shape, record, 1));
+		return count_fcntl_arguments(get_argument(shape, record, 1));
 	if (is_called(shape, "prctl"))
-		return count_of_prctl(get_argument(shape, record, 0));
+		return count_prctl_arguments(get_argument(shape, record, 0));
 	if (is_called(shape, "mremap"))
 		return get_argument(shape, record, 3) & MREMAP_FIXED ? 5 : 4;
 	return shape->call->n_arguments;
 }
 
-/* Leaves out the upper halves of numbers that take two registers. Returns how many are left. */
+/* Removes the upper halves of numbers in two registers. Returns how many arguments remain. */
 static unsigned drop_halves(const struct syscall_shape *shape, unsigned order[],
 			    const char *labels[], unsigned n)
 {
@@ -156,19 +156,19 @@ unsigned syscall_choose_arguments(const struct syscall_shape *shape,
 		labels[i] = "";
 	}
 	if (is_called(shape, "futex"))
-		n = choose_of_futex(shape, record, order);
+		n = choose_futex_arguments(shape, record, order);
 	else if (is_called(shape, "clone"))
-		n = choose_of_clone(shape, record, order, labels);
+		n = choose_clone_arguments(shape, record, order, labels);
 	else
 		n = count_arguments(shape, record);
 	return drop_halves(shape, order, labels, MIN(n, shape->call->n_arguments));
 }
 
-/* ---- what they are ------------------------------------------------------------------ */
+/* ---- forms of arguments ------------------------------------------------------------- */
 
-/* Returns the names of the flags that a descriptor has, or of those that its file has. */
-static const struct syscall_names *names_of_state(const struct syscall_shape *shape,
-						  bool of_descriptor, bool of_file)
+/* Returns the names of a descriptor's flags, or of its open file's flags. */
+static const struct syscall_names *get_names_of_state(const struct syscall_shape *shape,
+						      bool of_descriptor, bool of_file)
 {
 	return of_descriptor ? syscall_names_of_member("fcntl", "F_SETFD")
 	       : of_file     ? syscall_names_of(shape->arch, "open", 1)
@@ -180,7 +180,7 @@ static bool is_internet(uint64_t family)
 	return family == AF_INET || family == AF_INET6;
 }
 
-static bool is_number_of_fcntl(uint64_t command)
+static bool takes_number(uint64_t command)
 {
 	return command == F_DUPFD || command == F_DUPFD_CLOEXEC || command == F_SETPIPE_SZ ||
 	       command == F_SETOWN;
@@ -192,12 +192,12 @@ void syscall_change_form(const struct syscall_shape *shape, const struct vms_flo
 	if (is_called(shape, "fcntl") && index == 2) {
 		const uint64_t command = get_argument(shape, record, 1);
 		const struct syscall_names *names =
-			names_of_state(shape, command == F_SETFD, command == F_SETFL);
+			get_names_of_state(shape, command == F_SETFD, command == F_SETFL);
 		if (names)
 			*form = (struct syscall_form) { .kind = SYSCALL_NAMED,
 							.size = 4,
 							.names = names };
-		else if (is_number_of_fcntl(command))
+		else if (takes_number(command))
 			*form = (struct syscall_form) { .kind = SYSCALL_SIGNED, .size = 4 };
 	} else if (is_called(shape, "socket socketpair") && index == 2) {
 		const uint64_t family = get_argument(shape, record, 0);
@@ -220,5 +220,5 @@ const struct syscall_names *syscall_names_of_result(const struct syscall_shape *
 	if (!is_called(shape, "fcntl"))
 		return NULL;
 	const uint64_t command = get_argument(shape, record, 1);
-	return names_of_state(shape, command == F_GETFD, command == F_GETFL);
+	return get_names_of_state(shape, command == F_GETFD, command == F_GETFL);
 }

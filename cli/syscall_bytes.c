@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-uint64_t syscall_number(const void *bytes, size_t size, size_t at, size_t n)
+uint64_t syscall_read_number(const void *bytes, size_t size, size_t at, size_t n)
 {
 	uint64_t number = 0;
 	if (at <= size && n <= size - at && n <= sizeof(number))
@@ -11,7 +11,7 @@ uint64_t syscall_number(const void *bytes, size_t size, size_t at, size_t n)
 	return number;
 }
 
-int64_t syscall_with_sign(uint64_t number, unsigned size)
+int64_t syscall_extend_sign(uint64_t number, unsigned size)
 {
 	const unsigned shift = 64 - 8 * size;
 	return (int64_t)(number << shift) >> shift;
@@ -30,7 +30,7 @@ void syscall_append_address(GString *out, uint64_t address)
 		g_string_append(out, "NULL");
 }
 
-/* Appends a byte as C writes it; in octal, if it is none of those with letters. */
+/* Appends a byte like in a string of C: as it is, as an escape with a letter, or in octal. */
 static void append_byte(GString *out, uint8_t byte, bool digit_follows)
 {
 	static const char letters[] = "tnvfr"; /* from '\t' on */

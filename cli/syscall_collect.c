@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define REG_BYTES      8u
-#define PATH_BYTES     256u  /* of a path that is shown */
-#define ITEMS_MAX      32u   /* of an array, as many as strace shows */
+#define PATH_BYTES     256u  /* the limit for a path */
+#define ITEMS_MAX      32u   /* the limit for an array, as in strace */
 #define STRUCTS_MAX    2048u /* bytes of an array of structures */
 #define SOCKET_BYTES   128u  /* struct sockaddr_storage */
 #define FILES_BYTES    8192u /* entries of a directory */
@@ -13,7 +13,7 @@
 #define CONTROL_BYTES  256u  /* of a message */
 #define POINTERS_BYTES 4096u /* environment */
 
-/* A condition of the return: the call has not failed. */
+/* Conditions at the return: the call has succeeded, or failed. */
 #define IS_DONE	  "(retval < 0xfffffffffffff001)"
 #define IS_FAILED "(retval >= 0xfffffffffffff001)"
 
@@ -30,7 +30,7 @@ void syscall_shape_init(struct syscall_shape *ret, const struct vms_arch *arch,
 						   strcmp(call->name, "exit_group") != 0 };
 	for (unsigned i = 0; i < call->n_arguments; i++) {
 		const unsigned offset = call->arguments[i].offset;
-		ret->forms[i] = syscall_form_of(arch, types, call, i);
+		ret->forms[i] = syscall_find_form(arch, types, call, i);
 		ret->first = i ? MIN(ret->first, offset) : offset;
 		end = MAX(end, offset + REG_BYTES);
 	}
@@ -44,9 +44,9 @@ const struct syscall_message_layout *syscall_message_layout(const struct syscall
 	return shape->call->word_size == 8 ? &wide : &narrow;
 }
 
-/* ---- what is collected ------------------------------------------------------------- */
+/* ---- collecting values ------------------------------------------------------------- */
 
-/* Adds the registers that have the arguments. Loads of them are taken from there. */
+/* Adds the saved registers of the arguments. Later loads of them do not read memory again. */
 static bool add_registers(struct vms_probe *probe, const struct syscall_shape *shape,
 			  GError **error)
 {
@@ -59,23 +59,23 @@ static bool add_registers(struct vms_probe *probe, const struct syscall_shape *s
 	return vms_probe_add(probe, &entry, 1, error);
 }
 
-static char *argument_of(const struct syscall_shape *shape, unsigned index)
+static char *describe_argument(const struct syscall_shape *shape, unsigned index)
 {
 	return g_strdup_printf("u%u(arg0+%u)", 8 * shape->call->word_size,
 			       shape->call->arguments[index].offset);
 }
 
-/* Returns how many elements there are, as an expression. */
+/* Returns the expression for the number of elements. */
 static char *count_elements(const struct syscall_shape *shape, const struct syscall_form *form)
 {
 	g_autofree char *number = NULL;
 	switch (form->count) {
-	case SYSCALL_ARGUMENT: return argument_of(shape, form->number);
+	case SYSCALL_ARGUMENT: return describe_argument(shape, form->number);
 	case SYSCALL_BITS:
-		number = argument_of(shape, form->number);
+		number = describe_argument(shape, form->number);
 		return g_strdup_printf("((%s+%u)/%u)", number, 8 * form->size - 1, 8 * form->size);
 	case SYSCALL_POINTED:
-		number = argument_of(shape, form->number);
+		number = describe_argument(shape, form->number);
 		return g_strdup_printf("u32(%s)", number);
 	case SYSCALL_FIXED: return g_strdup_printf("%u", form->number);
 	case SYSCALL_RESULT: return g_strdup("retval");
@@ -85,8 +85,8 @@ static char *count_elements(const struct syscall_shape *shape, const struct sysc
 }
 
 /*
- * Returns how much of something there is, as an expression: 0 if there is no address, or if the
- * result says that nothing is there.
+ * Returns an expression that is `count`, or 0 if the address is NULL or the kernel has not written
+ * there according to the result.
  */
 static char *count_if_there(const struct syscall_form *form, const char *address, const char *count,
 			    bool is_return)
@@ -98,8 +98,8 @@ static char *count_if_there(const struct syscall_form *form, const char *address
 	return g_strdup_printf("%s(%s != 0)*(%s)", condition, address, count);
 }
 
-/* How many bytes of memory are collected at most. */
-static unsigned limit_of(const struct syscall_shape *shape, const struct syscall_form *form)
+/* Returns the limit of bytes to collect. */
+static unsigned get_limit(const struct syscall_shape *shape, const struct syscall_form *form)
 {
 	static const unsigned limits[SYSCALL_N_KINDS] = {
 		[SYSCALL_ADDRESS_OF_SOCKET] = SOCKET_BYTES, [SYSCALL_FILES] = FILES_BYTES,
@@ -118,8 +118,8 @@ static bool add_memory(struct vms_probe *probe, const struct syscall_shape *shap
 		       bool is_return, GError **error)
 {
 	const struct syscall_form *form = &shape->forms[index];
-	const unsigned limit = limit_of(shape, form);
-	g_autofree char *address = argument_of(shape, index);
+	const unsigned limit = get_limit(shape, form);
+	g_autofree char *address = describe_argument(shape, index);
 	g_autofree char *elements = count_elements(shape, form);
 	g_autofree char *bytes = form->kind == SYSCALL_VARIABLES
 					 ? g_strdup_printf("%u", limit)
@@ -137,7 +137,7 @@ static bool add_pieces(struct vms_probe *probe, const struct syscall_shape *shap
 		       bool is_return, GError **error)
 {
 	const struct syscall_form *form = &shape->forms[index];
-	g_autofree char *address = argument_of(shape, index);
+	g_autofree char *address = describe_argument(shape, index);
 	g_autofree char *elements = count_elements(shape, form);
 	g_autofree char *count = count_if_there(form, address, elements, is_return);
 	const struct vms_entry entry = { .kind = VMS_ENTRY_PIECES,
@@ -151,13 +151,13 @@ static bool add_pieces(struct vms_probe *probe, const struct syscall_shape *shap
 	return vms_probe_add(probe, &entry, 1, error);
 }
 
-/* Returns a member of the structure at an address, as an expression. */
-static char *member_of(const char *address, unsigned size, unsigned offset)
+/* Returns the expression for a member of the structure at an address. */
+static char *describe_member(const char *address, unsigned size, unsigned offset)
 {
 	return g_strdup_printf("u%u(%s+%u)", 8 * size, address, offset);
 }
 
-/* Adds a struct user_msghdr; at the return, or if nothing changes it, with what it leads to. */
+/* Adds a struct user_msghdr; at the return also the memory that it points to. */
 static bool add_message(struct vms_probe *probe, const struct syscall_shape *shape, unsigned index,
 			bool is_return, GError **error)
 {
@@ -165,15 +165,15 @@ static bool add_message(struct vms_probe *probe, const struct syscall_shape *sha
 	const bool is_received = form->when & SYSCALL_IF_DONE;
 	const struct syscall_message_layout *at = syscall_message_layout(shape);
 	const unsigned word = shape->call->word_size;
-	g_autofree char *head = argument_of(shape, index);
-	g_autofree char *name = member_of(head, word, at->name);
-	g_autofree char *name_size = member_of(head, sizeof(uint32_t), at->name_size);
+	g_autofree char *head = describe_argument(shape, index);
+	g_autofree char *name = describe_member(head, word, at->name);
+	g_autofree char *name_size = describe_member(head, sizeof(uint32_t), at->name_size);
 	g_autofree char *name_count = count_if_there(form, name, name_size, is_return);
-	g_autofree char *pieces = member_of(head, word, at->pieces);
-	g_autofree char *n_pieces = member_of(head, word, at->n_pieces);
+	g_autofree char *pieces = describe_member(head, word, at->pieces);
+	g_autofree char *n_pieces = describe_member(head, word, at->n_pieces);
 	g_autofree char *pieces_count = count_if_there(form, pieces, n_pieces, is_return);
-	g_autofree char *control = member_of(head, word, at->control);
-	g_autofree char *control_size = member_of(head, word, at->control_size);
+	g_autofree char *control = describe_member(head, word, at->control);
+	g_autofree char *control_size = describe_member(head, word, at->control_size);
 	g_autofree char *control_count = count_if_there(form, control, control_size, is_return);
 	const struct vms_entry entries[] = {
 		[SYSCALL_MESSAGE_HEAD] = { .kind = VMS_ENTRY_BYTES,
@@ -198,12 +198,12 @@ static bool add_message(struct vms_probe *probe, const struct syscall_shape *sha
 	return vms_probe_add(probe, entries, is_return ? G_N_ELEMENTS(entries) : 1, error);
 }
 
-/* Adds what an argument leads to. */
+/* Adds the memory that an argument points to. */
 static bool add_pointed(struct vms_probe *probe, const struct syscall_shape *shape, unsigned index,
 			bool is_return, GError **error)
 {
 	const enum syscall_kind kind = shape->forms[index].kind;
-	g_autofree char *address = argument_of(shape, index);
+	g_autofree char *address = describe_argument(shape, index);
 	const struct vms_entry entry = {
 		.kind = kind == SYSCALL_STRING ? VMS_ENTRY_STRING : VMS_ENTRY_STRINGS,
 		.name = shape->call->arguments[index].name,
@@ -221,9 +221,9 @@ static bool add_pointed(struct vms_probe *probe, const struct syscall_shape *sha
 	return add_memory(probe, shape, index, is_return, error);
 }
 
-/* Adds the memory of all arguments that is read at this moment. */
-static bool add_all(struct vms_probe *probe, struct syscall_shape *shape, bool is_return,
-		    GError **error)
+/* Adds the memory of all arguments that is read at the call, or at the return. */
+static bool add_all_memory(struct vms_probe *probe, struct syscall_shape *shape, bool is_return,
+			   GError **error)
 {
 	const unsigned moment = is_return ? SYSCALL_AT_RETURN : SYSCALL_AT_CALL;
 	for (unsigned i = 0; i < shape->call->n_arguments; i++) {
@@ -237,9 +237,9 @@ static bool add_all(struct vms_probe *probe, struct syscall_shape *shape, bool i
 	return true;
 }
 
-bool syscall_add_call(struct vms_probe *probe, struct syscall_shape *shape, GError **error)
+bool syscall_add_call_entries(struct vms_probe *probe, struct syscall_shape *shape, GError **error)
 {
-	return add_registers(probe, shape, error) && add_all(probe, shape, false, error);
+	return add_registers(probe, shape, error) && add_all_memory(probe, shape, false, error);
 }
 
 static bool reads_at_return(const struct syscall_shape *shape)
@@ -251,17 +251,18 @@ static bool reads_at_return(const struct syscall_shape *shape)
 	return false;
 }
 
-bool syscall_add_return(struct vms_probe *probe, struct syscall_shape *shape, GError **error)
+bool syscall_add_return_entries(struct vms_probe *probe, struct syscall_shape *shape,
+				GError **error)
 {
 	const struct vms_entry result = { .kind = VMS_ENTRY_EXPRESSION, .expression = "retval" };
 	return vms_probe_add(probe, &result, 1, error) &&
 	       (!reads_at_return(shape) ||
-		(add_registers(probe, shape, error) && add_all(probe, shape, true, error)));
+		(add_registers(probe, shape, error) && add_all_memory(probe, shape, true, error)));
 }
 
-/* ---- what was collected ------------------------------------------------------------ */
+/* ---- collected values -------------------------------------------------------------- */
 
-/* Gets what a register had. */
+/* Gets the register of an argument as it was at the call. */
 static bool get_register(const struct syscall_shape *shape, const struct vms_flow_record *record,
 			 unsigned index, uint64_t *ret)
 {
@@ -275,8 +276,8 @@ static bool get_register(const struct syscall_shape *shape, const struct vms_flo
 	return true;
 }
 
-bool syscall_argument(const struct syscall_shape *shape, const struct vms_flow_record *record,
-		      unsigned index, uint64_t *ret)
+bool syscall_get_argument(const struct syscall_shape *shape, const struct vms_flow_record *record,
+			  unsigned index, uint64_t *ret)
 {
 	const struct vms_syscall *call = shape->call;
 	const struct vms_syscall_argument *argument = &call->arguments[index];
@@ -285,7 +286,7 @@ bool syscall_argument(const struct syscall_shape *shape, const struct vms_flow_r
 		return false;
 	if (call->word_size == sizeof(uint64_t))
 		return true;
-	/* 64 bits are in two registers. */
+	/* A number of 64 bits is in two registers. */
 	const bool is_low = strcmp(argument->type, "u64") == 0 && index + 1 < call->n_arguments;
 	const bool is_low_behind = strcmp(argument->name, "offset_low") == 0 && index > 0;
 	if ((is_low || is_low_behind) &&
@@ -294,7 +295,7 @@ bool syscall_argument(const struct syscall_shape *shape, const struct vms_flow_r
 	return true;
 }
 
-bool syscall_result(const struct vms_flow_record *record, uint64_t *ret)
+bool syscall_get_result(const struct vms_flow_record *record, uint64_t *ret)
 {
 	struct vms_flow_value value;
 	*ret = 0;
@@ -307,5 +308,5 @@ bool syscall_result(const struct vms_flow_record *record, uint64_t *ret)
 bool syscall_has_failed(const struct vms_flow_record *record)
 {
 	uint64_t result;
-	return syscall_result(record, &result) && result >= (uint64_t)0 - SYSCALL_ERROR_MAX;
+	return syscall_get_result(record, &result) && result >= (uint64_t)0 - SYSCALL_ERROR_MAX;
 }

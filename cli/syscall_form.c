@@ -5,7 +5,7 @@
 
 #define STRUCT_MAX 1024u /* bytes of a structure that is shown */
 
-/* ---- memory of which this is known ------------------------------------------------- */
+/* ---- pointers with a known form ---------------------------------------------------- */
 
 enum { IN = SYSCALL_AT_RETURN, OUT = SYSCALL_AT_RETURN | SYSCALL_IF_DONE };
 enum { BOTH = SYSCALL_AT_CALL | OUT, LEFT = SYSCALL_AT_RETURN | SYSCALL_IF_FAILED };
@@ -15,7 +15,7 @@ static const struct row {
 	unsigned index;
 	enum syscall_kind kind;
 	unsigned when;
-	unsigned size; /* of what has no type */
+	unsigned size; /* of an element without a type */
 	enum syscall_count count;
 	unsigned number;
 } rows[] = {
@@ -103,7 +103,7 @@ static const struct row {
 	{ "ppoll", 3, SYSCALL_SIGNALS, IN, 8, SYSCALL_ONE, 0 },
 	{ "epoll_pwait epoll_pwait2", 4, SYSCALL_SIGNALS, IN, 8, SYSCALL_ONE, 0 },
 	{ "prctl", 1, SYSCALL_STRING, IN, 0, SYSCALL_ONE, 0 },
-	/* What these point to is for the kernel to use later. */
+	/* The kernel uses the memory behind these pointers later. */
 	{ "set_robust_list rseq", 0, SYSCALL_ADDRESS, 0, 8, SYSCALL_ONE, 0 },
 };
 
@@ -117,7 +117,7 @@ static const struct row *find_row(const char *call, unsigned index)
 
 /* ---- types -------------------------------------------------------------------------- */
 
-/* Finds the type that a pointer of this type leads to. False: there is none of a known size. */
+/* Finds the structure that a pointer type points to. False if it is not a known structure. */
 static bool find_pointed(const struct vms_types *types, const char *pointer, struct vms_type *ret,
 			 uint64_t *size)
 {
@@ -135,20 +135,21 @@ static bool find_pointed(const struct vms_types *types, const char *pointer, str
 	return info.kind == VMS_TYPE_STRUCT && info.size > 0 && info.size <= STRUCT_MAX;
 }
 
-/* Bytes of an element: of a 32-bit program, some have fewer. */
-static unsigned size_of_row(const struct row *row, const struct vms_syscall *call, const char *type)
+/* Returns the bytes of an element. Some are smaller in a 32-bit program. */
+static unsigned get_row_size(const struct row *row, const struct vms_syscall *call,
+			     const char *type)
 {
 	const bool is_word = row->count == SYSCALL_BITS || row->kind == SYSCALL_VARIABLES ||
 			     strcmp(type, "off_t *") == 0;
 	return is_word ? call->word_size : row->size;
 }
 
-static struct syscall_form form_of_row(const struct row *row, const struct vms_types *types,
-				       const struct vms_syscall *call, unsigned index)
+static struct syscall_form make_row_form(const struct row *row, const struct vms_types *types,
+					 const struct vms_syscall *call, unsigned index)
 {
 	const char *type = call->arguments[index].type;
 	struct syscall_form form = { .kind = row->kind,
-				     .size = size_of_row(row, call, type),
+				     .size = get_row_size(row, call, type),
 				     .when = row->when,
 				     .count = row->count,
 				     .number = row->number };
@@ -166,11 +167,14 @@ static bool is_one_of(const char *text, const char *const *words)
 	return g_strv_contains(words, text);
 }
 
-/* What the kernel reads is constant; what is not, it fills in, unless a row says otherwise. */
-static struct syscall_form form_of_pointer(const struct vms_types *types,
-					   const struct vms_syscall_argument *argument)
+/*
+ * Makes the form of a pointer without a row: the kernel reads const memory, and writes other
+ * memory.
+ */
+static struct syscall_form make_pointer_form(const struct vms_types *types,
+					     const struct vms_syscall_argument *argument)
 {
-	/* Keys and programs' data are no text. */
+	/* Keys and data of programs are not text. */
 	static const char *const no_text[] = { "buf", "_payload", "value", "ubuf", NULL };
 	const bool is_constant = g_str_has_prefix(argument->type, "const ");
 	struct syscall_form form = { .kind = SYSCALL_ADDRESS, .size = 8 };
@@ -201,8 +205,8 @@ static bool is_address(const struct vms_syscall_argument *argument)
 	return strcmp(argument->type, "unsigned long") == 0 && is_one_of(argument->name, addresses);
 }
 
-/* The form of a number by its type; that of others is hexadecimal, of 8 bytes. */
-static struct syscall_form form_of_type(const char *type)
+/* Makes the form of a number by its type. Unknown types are hexadecimal numbers of 8 bytes. */
+static struct syscall_form make_type_form(const char *type)
 {
 	static const struct {
 		const char *type;
@@ -238,7 +242,7 @@ static struct syscall_form form_of_type(const char *type)
 	return (struct syscall_form) { .kind = SYSCALL_HEX, .size = 8 };
 }
 
-/* Numbers that are not what their types say. */
+/* Finds the form of numbers whose type is misleading. */
 static bool find_number(const char *call, unsigned index, struct syscall_form *ret)
 {
 	static const struct {
@@ -271,11 +275,11 @@ static bool find_number(const char *call, unsigned index, struct syscall_form *r
 	return false;
 }
 
-static struct syscall_form form_of_number(const struct vms_arch *arch, const char *call,
-					  const struct vms_syscall_argument *argument,
-					  unsigned index)
+static struct syscall_form make_number_form(const struct vms_arch *arch, const char *call,
+					    const struct vms_syscall_argument *argument,
+					    unsigned index)
 {
-	struct syscall_form form = form_of_type(argument->type);
+	struct syscall_form form = make_type_form(argument->type);
 	form.names = syscall_names_of(arch, call, index);
 	if (form.names)
 		form.kind = SYSCALL_NAMED;
@@ -291,7 +295,7 @@ static struct syscall_form form_of_number(const struct vms_arch *arch, const cha
 }
 
 /* True for a number that takes two registers of a 32-bit program. */
-static bool is_of_two(const struct vms_syscall_argument *argument)
+static bool is_in_two_registers(const struct vms_syscall_argument *argument)
 {
 	return strcmp(argument->type, "u64") == 0 || strcmp(argument->name, "offset_low") == 0;
 }
@@ -328,20 +332,20 @@ const char *syscall_wide_name(const struct vms_syscall *call)
 	return call->name;
 }
 
-struct syscall_form syscall_form_of(const struct vms_arch *arch, const struct vms_types *types,
-				    const struct vms_syscall *call, unsigned index)
+struct syscall_form syscall_find_form(const struct vms_arch *arch, const struct vms_types *types,
+				      const struct vms_syscall *call, unsigned index)
 {
 	const char *name = syscall_wide_name(call);
 	const struct vms_syscall_argument *argument = &call->arguments[index];
 	const struct row *row = call->is_typed ? find_row(name, index) : NULL;
 	struct syscall_form form;
 	if (row)
-		return form_of_row(row, types, call, index);
+		return make_row_form(row, types, call, index);
 	if (strchr(argument->type, '*'))
-		form = form_of_pointer(types, argument);
+		form = make_pointer_form(types, argument);
 	else
-		form = form_of_number(arch, name, argument, index);
-	if (!syscall_is_memory(form.kind) && !is_of_two(argument))
+		form = make_number_form(arch, name, argument, index);
+	if (!syscall_is_memory(form.kind) && !is_in_two_registers(argument))
 		form.size = MIN(form.size, call->word_size);
 	return form;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which form the arguments of system calls have: how each is collected and shown. */
+/* The form of an argument of a system call: how it is collected and shown. */
 #pragma once
 
 #include "syscall_names.h"
@@ -16,10 +16,10 @@ enum syscall_kind {
 	SYSCALL_DIRECTORY, /* a file descriptor, or the current directory */
 	SYSCALL_ADDRESS,
 	SYSCALL_NAMED, /* by `names` */
-	/* Memory that an address leads to; `size` bytes for each of what `count` counts. */
+	/* Memory that a pointer leads to: `count` elements of `size` bytes. */
 	SYSCALL_STRING,
 	SYSCALL_BYTES,
-	SYSCALL_RANDOM,	     /* bytes, none as a character */
+	SYSCALL_RANDOM,	     /* bytes, all in hexadecimal */
 	SYSCALL_STRUCTS,     /* of type `type`; more than one in [] */
 	SYSCALL_NUMBERS,     /* signed integers of `size` bytes in [] */
 	SYSCALL_OPTION,	     /* of a socket: an int, or bytes */
@@ -28,7 +28,7 @@ enum syscall_kind {
 	SYSCALL_CPUS,
 	SYSCALL_STATUS, /* how a process has ended */
 	SYSCALL_ADDRESS_OF_SOCKET,
-	SYSCALL_FILES, /* the entries of a directory: their number */
+	SYSCALL_FILES, /* entries of a directory; only their number is shown */
 	/* Memory that leads to more memory. */
 	SYSCALL_STRINGS,   /* by an array of pointers */
 	SYSCALL_VARIABLES, /* the same; only their number is shown */
@@ -41,22 +41,22 @@ enum syscall_kind {
 enum syscall_when {
 	SYSCALL_AT_CALL = 1 << 0,
 	/*
-	 * At the call a program's memory may not have been loaded yet; after it, the kernel has
-	 * read it. So what the kernel does not change is read then, too.
+	 * At the call, a page of the program may not be in memory yet. At the return it is, because
+	 * the kernel has read it. So memory that the kernel only reads is read then, too.
 	 */
 	SYSCALL_AT_RETURN = 1 << 1,
 	SYSCALL_IF_DONE = 1 << 2, /* at the return: not if the call has failed */
 	SYSCALL_IF_FAILED = 1 << 3,
 };
 
-/* How many elements of `size` bytes there are. */
+/* The number of elements of `size` bytes. */
 enum syscall_count {
 	SYSCALL_ONE,
 	SYSCALL_FIXED,	  /* `number` of them */
-	SYSCALL_ARGUMENT, /* as many as argument `number` says */
-	SYSCALL_BITS,	  /* as many bits as it says, in words of 8 bytes */
-	SYSCALL_RESULT,	  /* as many as the result says */
-	SYSCALL_POINTED,  /* as many as the uint32_t says that argument `number` leads to */
+	SYSCALL_ARGUMENT, /* the value of argument `number` */
+	SYSCALL_BITS,	  /* the words of 8 bytes for that many bits */
+	SYSCALL_RESULT,	  /* the result */
+	SYSCALL_POINTED,  /* the uint32_t that argument `number` points to */
 };
 
 struct syscall_form {
@@ -75,10 +75,10 @@ static inline bool syscall_is_memory(enum syscall_kind kind)
 }
 
 /*
- * Returns the name of the call that 64-bit programs make for the same, where that of 32-bit
- * programs has another one; else its own. Static, or the call's.
+ * Returns the name of the 64-bit call with the same effect as a 32-bit call, or the call's own name
+ * if it has none. Static, or owned by the call.
  */
 const char *syscall_wide_name(const struct vms_syscall *call);
-/* Tells the form of an argument. `types` are the kernel's, or NULL. */
-struct syscall_form syscall_form_of(const struct vms_arch *arch, const struct vms_types *types,
-				    const struct vms_syscall *call, unsigned index);
+/* Returns the form of an argument. `types` are the kernel's, or NULL. */
+struct syscall_form syscall_find_form(const struct vms_arch *arch, const struct vms_types *types,
+				      const struct vms_syscall *call, unsigned index);

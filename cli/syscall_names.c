@@ -39,11 +39,11 @@ struct row {
 };
 
 struct syscall_names {
-	const struct row *rows; /* those of several bits before those of single ones */
+	const struct row *rows; /* names of several bits come before those of single bits */
 	size_t n;
 };
 
-/* Each writes the name as it is: a macro between would give "1" for SEEK_CUR. */
+/* Each macro uses #name itself: another macro in between would turn SEEK_CUR into "1". */
 #define FLAG(name)                                                                                 \
 	{                                                                                          \
 #name, (uint32_t)(name), (uint32_t)(name)                                          \
@@ -63,7 +63,10 @@ struct syscall_names {
 
 /* ---- files ---------------------------------------------------------------------------- */
 
-/* Where flags differ between architectures, they are numbers here: those of the guest count. */
+/*
+ * Flags that differ between architectures are numbers here, because the host may differ from the
+ * guest.
+ */
 #define OPEN_FLAGS(direct, largefile, directory, nofollow)                                         \
 	FIELD(O_RDONLY, 3), FIELD(O_WRONLY, 3), FIELD(O_RDWR, 3), FLAG(O_CREAT), FLAG(O_EXCL),     \
 		FLAG(O_NOCTTY), FLAG(O_TRUNC), FLAG(O_APPEND), FLAG(O_NONBLOCK),                   \
@@ -245,7 +248,7 @@ static const struct row mlock_flags[] = { FLAG(MCL_CURRENT), FLAG(MCL_FUTURE), F
 		as(SIGALRM), as(SIGTERM), as(SIGSTKFLT), as(SIGCHLD), as(SIGCONT), as(SIGSTOP),    \
 		as(SIGTSTP), as(SIGTTIN), as(SIGTTOU), as(SIGURG), as(SIGXCPU), as(SIGXFSZ),       \
 		as(SIGVTALRM), as(SIGPROF), as(SIGWINCH), as(SIGIO), as(SIGPWR), as(SIGSYS)
-/* The lowest byte: the signal to the parent. */
+/* The lowest byte is the signal to the parent. */
 #define AT_EXIT(name)                                                                              \
 	{                                                                                          \
 #name, name, 0xff                                                                  \
@@ -299,7 +302,7 @@ static const struct row wait_options[] = { FLAG(WNOHANG),
 					   { "__WALL", 0x40000000, 0x40000000 },
 					   { "__WCLONE", 0x80000000, 0x80000000 } };
 static const struct row wait_whom[] = { ALL(P_ALL), ALL(P_PID), ALL(P_PGID), ALL(P_PIDFD) };
-/* The operation, and whether the lock is one of the process alone. */
+/* The operation, and whether the lock is private to the process. */
 #define FUTEX_MASK (FUTEX_CMD_MASK | FUTEX_PRIVATE_FLAG)
 static const struct row futex_operations[] = {
 	FIELD(FUTEX_WAIT_PRIVATE, FUTEX_MASK),
@@ -340,7 +343,7 @@ static const struct row prctl_options[] = {
 	ALL(PR_SET_NO_NEW_PRIVS), ALL(PR_GET_NO_NEW_PRIVS),
 	ALL(PR_SET_THP_DISABLE),  ALL(PR_CAP_AMBIENT),
 };
-/* Those of x86-64, which alone has the call. */
+/* Only x86-64 has arch_prctl. */
 static const struct row arch_prctl_options[] = { { "ARCH_SET_GS", 0x1001, UINT32_MAX },
 						 { "ARCH_SET_FS", 0x1002, UINT32_MAX },
 						 { "ARCH_GET_FS", 0x1003, UINT32_MAX },
@@ -414,7 +417,7 @@ static const struct row levels[] = { ALL(SOL_SOCKET),
 static const struct row epoll_operations[] = { ALL(EPOLL_CTL_ADD), ALL(EPOLL_CTL_DEL),
 					       ALL(EPOLL_CTL_MOD) };
 
-/* ---- which argument has which ---------------------------------------------------------- */
+/* ---- names by argument ----------------------------------------------------------------- */
 
 static const struct {
 	const char *calls; /* words */
@@ -522,8 +525,8 @@ const struct syscall_names *syscall_names_of_member(const char *structure, const
 	return NULL;
 }
 
-static const struct syscall_names *names_of_open(const struct vms_arch *arch, const char *call,
-						 unsigned index)
+static const struct syscall_names *get_open_names(const struct vms_arch *arch, const char *call,
+						  unsigned index)
 {
 	static const struct syscall_names x86_64 = NAMES(open_x86_64),
 					  aarch64 = NAMES(open_aarch64);
@@ -548,7 +551,7 @@ const struct syscall_names *syscall_names_of(const struct vms_arch *arch, const 
 	for (size_t i = 0; i < G_N_ELEMENTS(arguments); i++)
 		if (arguments[i].index == index && syscall_has_word(arguments[i].calls, call))
 			return &arguments[i].names;
-	return names_of_open(arch, call, index);
+	return get_open_names(arch, call, index);
 }
 
 void syscall_append_names(GString *out, const struct syscall_names *names, uint64_t number)

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #define SIGNALS	     64u
-#define FIRST_REAL   32u /* real-time signals begin: the kernel's SIGRTMIN */
+#define FIRST_REAL   32u /* the first real-time signal: SIGRTMIN of the kernel */
 #define SIGNAL_BYTES 16u
 
 /* The kernel's numbers, which are the same on x86-64 and aarch64. */

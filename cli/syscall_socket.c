@@ -13,9 +13,9 @@
 
 /* ---- addresses ---------------------------------------------------------------------- */
 
-static unsigned port_at(const void *bytes, size_t size, size_t at)
+static unsigned read_port(const void *bytes, size_t size, size_t at)
 {
-	return ntohs((uint16_t)syscall_number(bytes, size, at, sizeof(uint16_t)));
+	return ntohs((uint16_t)syscall_read_number(bytes, size, at, sizeof(uint16_t)));
 }
 
 static void append_unix(GString *out, const uint8_t *bytes, size_t size)
@@ -24,7 +24,7 @@ static void append_unix(GString *out, const uint8_t *bytes, size_t size)
 	if (size <= at)
 		return;
 	g_string_append(out, ", sun_path=");
-	if (bytes[at] == 0 && size > at + 1) { /* a name that is no path */
+	if (bytes[at] == 0 && size > at + 1) { /* an abstract name, not a path */
 		g_string_append_c(out, '@');
 		syscall_append_bytes(out, bytes + at + 1, size - at - 1, false);
 	} else {
@@ -37,7 +37,7 @@ static void append_inet(GString *out, const uint8_t *bytes, size_t size)
 	char text[INET_ADDRSTRLEN];
 	inet_ntop(AF_INET, bytes + 4, text, sizeof(text));
 	g_string_append_printf(out, ", sin_port=htons(%u), sin_addr=inet_addr(\"%s\")",
-			       port_at(bytes, size, 2), text);
+			       read_port(bytes, size, 2), text);
 }
 
 static void append_inet6(GString *out, const uint8_t *bytes, size_t size)
@@ -47,22 +47,22 @@ static void append_inet6(GString *out, const uint8_t *bytes, size_t size)
 	g_string_append_printf(out,
 			       ", sin6_port=htons(%u), sin6_flowinfo=htonl(%u), "
 			       "inet_pton(AF_INET6, \"%s\", &sin6_addr), sin6_scope_id=%u",
-			       port_at(bytes, size, 2),
-			       ntohl((uint32_t)syscall_number(bytes, size, 4, 4)), text,
-			       (uint32_t)syscall_number(bytes, size, 24, 4));
+			       read_port(bytes, size, 2),
+			       ntohl((uint32_t)syscall_read_number(bytes, size, 4, 4)), text,
+			       (uint32_t)syscall_read_number(bytes, size, 24, 4));
 }
 
 static void append_netlink(GString *out, const uint8_t *bytes, size_t size)
 {
 	g_string_append_printf(out, ", nl_pid=%d, nl_groups=%08x",
-			       (int32_t)syscall_number(bytes, size, 4, 4),
-			       (uint32_t)syscall_number(bytes, size, 8, 4));
+			       (int32_t)syscall_read_number(bytes, size, 4, 4),
+			       (uint32_t)syscall_read_number(bytes, size, 8, 4));
 }
 
 void syscall_append_socket_address(GString *out, const void *data, size_t size)
 {
 	const uint8_t *bytes = data;
-	const unsigned family = (unsigned)syscall_number(bytes, size, 0, sizeof(uint16_t));
+	const unsigned family = (unsigned)syscall_read_number(bytes, size, 0, sizeof(uint16_t));
 	g_string_append(out, "{sa_family=");
 	syscall_append_names(out, syscall_names_of_member("sockaddr", "sa_family"), family);
 	if (family == AF_UNIX) {
@@ -87,28 +87,29 @@ static void append_data(GString *out, int level, int type, const uint8_t *bytes,
 	g_string_append(out, ", cmsg_data=");
 	if (level == SOL_SOCKET && type == SCM_RIGHTS) {
 		for (size_t at = 0; at + sizeof(int) <= size; at += sizeof(int))
-			g_string_append_printf(out, "%s%d", at ? ", " : "[",
-					       (int)syscall_number(bytes, size, at, sizeof(int)));
+			g_string_append_printf(
+				out, "%s%d", at ? ", " : "[",
+				(int)syscall_read_number(bytes, size, at, sizeof(int)));
 		g_string_append(out, size >= sizeof(int) ? "]" : "[]");
 	} else if (level == SOL_SOCKET && type == SCM_CREDENTIALS && size >= 12) {
 		g_string_append_printf(out, "{pid=%d, uid=%d, gid=%d}",
-				       (int)syscall_number(bytes, size, 0, 4),
-				       (int)syscall_number(bytes, size, 4, 4),
-				       (int)syscall_number(bytes, size, 8, 4));
+				       (int)syscall_read_number(bytes, size, 0, 4),
+				       (int)syscall_read_number(bytes, size, 4, 4),
+				       (int)syscall_read_number(bytes, size, 8, 4));
 	} else {
 		syscall_append_hex_bytes(out, bytes, size, false);
 	}
 }
 
-/* Appends the message at the begin of the bytes. Returns how far the next one is; 0: none is. */
+/* Appends the first message. Returns the offset of the next one, or 0 if there is none. */
 static size_t append_message(GString *out, const uint8_t *bytes, size_t size, unsigned word_size)
 {
 	const size_t head_size = word_size + 8; /* struct cmsghdr: its length, level and type */
 	if (size < head_size)
 		return 0;
-	const uint64_t length = syscall_number(bytes, size, 0, word_size);
-	const int level = (int)syscall_number(bytes, size, word_size, 4);
-	const int type = (int)syscall_number(bytes, size, word_size + 4, 4);
+	const uint64_t length = syscall_read_number(bytes, size, 0, word_size);
+	const int level = (int)syscall_read_number(bytes, size, word_size, 4);
+	const int type = (int)syscall_read_number(bytes, size, word_size + 4, 4);
 	g_string_append_printf(out, "{cmsg_len=%" G_GUINT64_FORMAT ", cmsg_level=", length);
 	syscall_append_names(out, syscall_names_of_member("cmsghdr", "cmsg_level"),
 			     (uint32_t)level);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses of sockets and control messages, as strace shows them. The bytes are the guest's. */
+/* Formats socket addresses and control messages like strace. The bytes are the guest's. */
 #pragma once
 
 #include <glib.h>

@@ -25,10 +25,10 @@ struct printer {
 
 static void print_value(struct printer *printer, const char *name, struct vms_type type, size_t at);
 
-/* ---- members of their own ----------------------------------------------------------- */
+/* ---- members with a special form ---------------------------------------------------- */
 
 enum member_form {
-	MEMBER_NAMED,	  /* by names */
+	MEMBER_NAMED,	  /* by the names of its numbers */
 	MEMBER_FILE_MODE, /* type and permissions of a file */
 	MEMBER_DEVICE,
 	MEMBER_LIMIT, /* of a resource: in units of 1024, or none */
@@ -36,7 +36,7 @@ enum member_form {
 	MEMBER_ADDRESS,
 	MEMBER_TICKS, /* of a clock, 100 in a second */
 	MEMBER_FILE_SYSTEM,
-	MEMBER_DATA, /* of an event: the same number in two sizes */
+	MEMBER_DATA, /* of an epoll event: the same number in two sizes */
 	MEMBER_SIGNAL_SET,
 	MEMBER_HANDLER,
 };
@@ -81,7 +81,7 @@ static const struct member {
 	{ "clone_args", "tls", MEMBER_ADDRESS },
 };
 
-/* Which members are shown, in which order; ":" before one: only if it is not 0. */
+/* The members to show, in order. A member with ":" is only shown if it is not 0. */
 static const struct shown {
 	const char *structure, *members;
 	bool has_more;
@@ -148,7 +148,7 @@ static void print_member(struct printer *printer, const char *structure,
 			 const struct member *member, size_t at, size_t size)
 {
 	GString *out = printer->out;
-	const uint64_t number = syscall_number(printer->bytes, printer->size, at, size);
+	const uint64_t number = syscall_read_number(printer->bytes, printer->size, at, size);
 	switch (member->form) {
 	case MEMBER_NAMED: print_names(printer, structure, member->name, number); break;
 	case MEMBER_FILE_MODE: syscall_append_file_mode(out, number); break;
@@ -180,8 +180,8 @@ static bool is_full(const struct printer *printer)
 	return printer->n_values >= VALUES_MAX || printer->out->len >= printer->end;
 }
 
-/* True if the bytes of a value are there. */
-static bool is_there(const struct printer *printer, size_t at, uint64_t size)
+/* True if the bytes of a value were collected. */
+static bool is_collected(const struct printer *printer, size_t at, uint64_t size)
 {
 	return at <= printer->size && size <= printer->size - at;
 }
@@ -202,7 +202,7 @@ static void print_array(struct printer *printer, const struct vms_type_info *inf
 	g_string_append_c(printer->out, ']');
 }
 
-/* Appends one member. False: it is not shown. */
+/* Appends one member. False if it is not shown. */
 static bool print_part(struct printer *printer, const char *structure, const char *before,
 		       const struct vms_type_part *part, size_t at, bool unless_zero)
 {
@@ -210,10 +210,11 @@ static bool print_part(struct printer *printer, const char *structure, const cha
 	const struct member *member = find_member(structure, part->name);
 	const size_t place = at + part->bit_offset / 8;
 	vms_type_get_info(vms_type_resolve(part->type), &info);
-	if (unless_zero && syscall_number(printer->bytes, printer->size, place, info.size) == 0)
+	if (unless_zero &&
+	    syscall_read_number(printer->bytes, printer->size, place, info.size) == 0)
 		return false;
 	g_string_append_printf(printer->out, "%s%s%s", before, part->name, *part->name ? "=" : "");
-	if (member && is_there(printer, place, info.size) && info.size <= sizeof(uint64_t))
+	if (member && is_collected(printer, place, info.size) && info.size <= sizeof(uint64_t))
 		print_member(printer, structure, member, place, info.size);
 	else if (part->bits)
 		g_string_append(printer->out, "...");
@@ -237,13 +238,14 @@ static void print_listed(struct printer *printer, struct vms_type type, const ch
 	}
 }
 
-/* The size of a device file means nothing: its device does. */
-static const char *names_of_stat(const struct printer *printer, struct vms_type type, size_t at)
+/* Returns the members of a struct stat to show: a device file has no size, but a device. */
+static const char *get_stat_members(const struct printer *printer, struct vms_type type, size_t at)
 {
 	struct vms_type_part part;
 	uint64_t mode = 0;
 	if (vms_type_find_member(type, "st_mode", &part, NULL))
-		mode = syscall_number(printer->bytes, printer->size, at + part.bit_offset / 8, 2);
+		mode = syscall_read_number(printer->bytes, printer->size, at + part.bit_offset / 8,
+					   2);
 	return (mode & 0170000) == 0020000 || (mode & 0170000) == 0060000 ? "st_mode st_rdev"
 									  : "st_mode st_size";
 }
@@ -284,8 +286,10 @@ static void print_all_members(struct printer *printer, struct vms_type type, con
 	}
 }
 
-/* The structures of 32-bit programs have the members of others. */
-static const char *wide_name_of(const char *structure)
+/*
+ * Returns the name of the 64-bit structure with the same members as a structure of 32-bit programs.
+ */
+static const char *get_wide_name(const char *structure)
 {
 	if (strcmp(structure, "stat64") == 0)
 		return "stat";
@@ -297,14 +301,14 @@ static const char *wide_name_of(const char *structure)
 static void print_structure(struct printer *printer, struct vms_type type,
 			    const struct vms_type_info *info, size_t at)
 {
-	const char *name = wide_name_of(info->name);
+	const char *name = get_wide_name(info->name);
 	const struct shown *chosen = find_shown(name);
 	g_string_append_c(printer->out, '{');
 	if (strcmp(name, "pollfd") == 0)
 		print_poll(printer, type, at);
 	else if (chosen)
 		print_listed(printer, type, name,
-			     strcmp(name, "stat") == 0 ? names_of_stat(printer, type, at)
+			     strcmp(name, "stat") == 0 ? get_stat_members(printer, type, at)
 						       : chosen->members,
 			     at);
 	else
@@ -312,7 +316,7 @@ static void print_structure(struct printer *printer, struct vms_type type,
 	g_string_append(printer->out, chosen && chosen->has_more ? ", ...}" : "}");
 }
 
-/* Appends what consists of other values. */
+/* Appends a structure, a union or an array. */
 static void print_compound(struct printer *printer, struct vms_type type,
 			   const struct vms_type_info *info, size_t at)
 {
@@ -323,7 +327,7 @@ static void print_compound(struct printer *printer, struct vms_type type,
 	printer->depth++;
 	if (info->kind != VMS_TYPE_ARRAY)
 		print_structure(printer, type, info, at);
-	else if (vms_type_is_text(type) && is_there(printer, at, info->size))
+	else if (vms_type_is_text(type) && is_collected(printer, at, info->size))
 		syscall_append_string(printer->out, printer->bytes + at, info->size);
 	else
 		print_array(printer, info, at);
@@ -333,7 +337,7 @@ static void print_compound(struct printer *printer, struct vms_type type,
 static void print_number(struct printer *printer, const char *name,
 			 const struct vms_type_info *info, size_t at)
 {
-	const uint64_t number = syscall_number(printer->bytes, printer->size, at, info->size);
+	const uint64_t number = syscall_read_number(printer->bytes, printer->size, at, info->size);
 	if (info->kind == VMS_TYPE_POINTER)
 		syscall_append_address(printer->out, number);
 	else if (g_str_has_suffix(name, "flags"))
@@ -342,7 +346,7 @@ static void print_number(struct printer *printer, const char *name,
 			number ? "0x%" G_GINT64_MODIFIER "x" : "%" G_GINT64_MODIFIER "x", number);
 	else if (info->is_signed)
 		syscall_append_signed(printer->out,
-				      syscall_with_sign(number, (unsigned)info->size));
+				      syscall_extend_sign(number, (unsigned)info->size));
 	else
 		g_string_append_printf(printer->out, "%" G_GUINT64_FORMAT, number);
 }
@@ -357,7 +361,7 @@ static void print_value(struct printer *printer, const char *name, struct vms_ty
 	    info.kind == VMS_TYPE_ARRAY)
 		print_compound(printer, resolved, &info, at);
 	else if (info.size >= 1 && info.size <= sizeof(uint64_t) &&
-		 is_there(printer, at, info.size))
+		 is_collected(printer, at, info.size))
 		print_number(printer, name, &info, at);
 	else
 		g_string_append(printer->out, "...");

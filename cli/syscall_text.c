@@ -12,18 +12,18 @@
 
 #define HIDDEN_MIN   512 /* errors inside the kernel that no program sees: ERESTARTSYS */
 #define HIDDEN_MAX   519
-#define SMALL_MAX    (1u << 31) /* results from here on are addresses */
-#define NONE	     UINT32_MAX /* a user or a group: none */
+#define SMALL_MAX    (1u << 31) /* larger results are addresses */
+#define NONE	     UINT32_MAX /* no user, or no group */
 #define PAGE_OFFSETS 4096	/* mmap2 counts offsets in these */
 
-/* An argument of a call that was recorded. */
+/* An argument of a recorded call. */
 struct argument {
 	const struct syscall_shape *shape;
 	const struct syscall_form *form;
 	const struct vms_flow_record *record;
 	unsigned index;
-	bool is_after;	 /* the memory is what the kernel has answered */
-	uint64_t number; /* what its register had */
+	bool is_after;	 /* the memory was collected at the return */
+	uint64_t number; /* its register at the call */
 };
 
 /* ---- numbers ------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void append_unsigned(GString *out, const struct syscall_form *form, uint6
 
 static void append_number(GString *out, const struct syscall_form *form, uint64_t number)
 {
-	const int64_t value = syscall_with_sign(number, form->size);
+	const int64_t value = syscall_extend_sign(number, form->size);
 	const unsigned shift = 64 - 8 * form->size;
 	number = number << shift >> shift;
 	if (form->kind == SYSCALL_NAMED)
@@ -64,7 +64,7 @@ static void append_number(GString *out, const struct syscall_form *form, uint64_
 
 /* ---- values --------------------------------------------------------------------------- */
 
-/* Gets the n-th value of an argument's memory. False: it is not known. */
+/* Gets the n-th value of an argument's memory. False if it is not known. */
 static bool get_value(const struct argument *argument, bool is_return, unsigned n,
 		      struct vms_flow_value *ret)
 {
@@ -101,14 +101,14 @@ static void append_signals(GString *out, const struct argument *argument,
 			   const struct vms_flow_value *value)
 {
 	syscall_append_signal_set(
-		out, syscall_number(value->bytes, value->size, 0, argument->form->size));
+		out, syscall_read_number(value->bytes, value->size, 0, argument->form->size));
 }
 
 static void append_status(GString *out, const struct argument *argument,
 			  const struct vms_flow_value *value)
 {
 	(void)argument;
-	syscall_append_status(out, (uint32_t)syscall_number(value->bytes, value->size, 0, 4));
+	syscall_append_status(out, (uint32_t)syscall_read_number(value->bytes, value->size, 0, 4));
 }
 
 static void append_socket_address(GString *out, const struct argument *argument,
@@ -144,21 +144,21 @@ static void append_numbers(GString *out, const struct argument *argument,
 	for (size_t at = 0; at + form->size <= value->size; at += form->size) {
 		g_string_append(out, at ? ", " : "");
 		syscall_append_signed(
-			out,
-			syscall_with_sign(syscall_number(value->bytes, value->size, at, form->size),
-					  form->size));
+			out, syscall_extend_sign(
+				     syscall_read_number(value->bytes, value->size, at, form->size),
+				     form->size));
 	}
 	g_string_append(out, value->status == VMS_FLOW_CUT ? ", ...]" : "]");
 }
 
-/* Appends how many pointers there are before the null pointer. */
+/* Appends the number of pointers before the null pointer. */
 static void append_variables(GString *out, const struct argument *argument,
 			     const struct vms_flow_value *value)
 {
 	const size_t word = argument->shape->call->word_size;
 	unsigned n = 0;
 	while ((n + 1) * word <= value->size &&
-	       syscall_number(value->bytes, value->size, n * word, word))
+	       syscall_read_number(value->bytes, value->size, n * word, word))
 		n++;
 	const bool is_all = (n + 1) * word <= value->size;
 	syscall_append_address(out, argument->number);
@@ -166,7 +166,7 @@ static void append_variables(GString *out, const struct argument *argument,
 			       n == 1 && is_all ? "" : "s");
 }
 
-/* Appends how many entries of a directory there are, each a struct linux_dirent64. */
+/* Appends the number of struct linux_dirent64. */
 static void append_files(GString *out, const struct argument *argument,
 			 const struct vms_flow_value *value)
 {
@@ -174,7 +174,7 @@ static void append_files(GString *out, const struct argument *argument,
 	unsigned n = 0;
 	uint64_t length = 1;
 	for (size_t at = 0; at + length_at < value->size && length; at += length, n++)
-		length = syscall_number(value->bytes, value->size, at + length_at, 2);
+		length = syscall_read_number(value->bytes, value->size, at + length_at, 2);
 	syscall_append_address(out, argument->number);
 	g_string_append_printf(out, " /* %u%s entr%s */", n,
 			       value->status == VMS_FLOW_CUT ? "+" : "", n == 1 ? "y" : "ies");
@@ -206,8 +206,8 @@ static void append_pieces(GString *out, const struct argument *argument,
 	for (unsigned i = 0;
 	     vms_flow_value_item(value, i, &pair) && vms_flow_value_item(value, i + 1, &item);
 	     i += 2) {
-		const uint64_t address = syscall_number(pair.bytes, pair.size, 0, word);
-		const uint64_t size = syscall_number(pair.bytes, pair.size, word, word);
+		const uint64_t address = syscall_read_number(pair.bytes, pair.size, 0, word);
+		const uint64_t size = syscall_read_number(pair.bytes, pair.size, word, word);
 		g_string_append(out, i ? ", {iov_base=" : "{iov_base=");
 		if (item.status == VMS_FLOW_UNREADABLE || address == 0)
 			syscall_append_address(out, address);
@@ -219,21 +219,21 @@ static void append_pieces(GString *out, const struct argument *argument,
 	g_string_append(out, value->status == VMS_FLOW_CUT ? ", ...]" : "]");
 }
 
-/* An option of a socket, if its size is that of an int. */
+/* Appends a socket option: as a number if it has the size of an int. */
 static void append_option(GString *out, const struct argument *argument,
 			  const struct vms_flow_value *value)
 {
 	(void)argument;
 	if (value->size == sizeof(int))
 		g_string_append_printf(out, "[%d]",
-				       (int)syscall_number(value->bytes, value->size, 0, 4));
+				       (int)syscall_read_number(value->bytes, value->size, 0, 4));
 	else
 		syscall_append_bytes(out, value->bytes, value->size, value->status == VMS_FLOW_CUT);
 }
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* What a struct user_msghdr says. */
+/* The members of a struct user_msghdr. */
 struct message {
 	uint64_t name, name_size, pieces, n_pieces, control, control_size, flags;
 };
@@ -243,7 +243,7 @@ static struct message read_message(const struct argument *argument,
 {
 	const struct syscall_message_layout *at = syscall_message_layout(argument->shape);
 	const unsigned word = argument->shape->call->word_size;
-#define MEMBER(offset, n) syscall_number(value->bytes, value->size, offset, n)
+#define MEMBER(offset, n) syscall_read_number(value->bytes, value->size, offset, n)
 	return (struct message) {
 		.name = MEMBER(at->name, word),
 		.name_size = MEMBER(at->name_size, sizeof(uint32_t)),
@@ -291,7 +291,7 @@ static void append_message_control(GString *out, const struct argument *argument
 	g_string_append_printf(out, ", msg_controllen=%" G_GUINT64_FORMAT, message->control_size);
 }
 
-/* Appends a message that could not be received. False: it is not known. */
+/* Appends a message of a receive that failed. False if it is not known. */
 static bool append_failed_message(GString *out, const struct argument *argument)
 {
 	struct vms_flow_value head;
@@ -302,7 +302,7 @@ static bool append_failed_message(GString *out, const struct argument *argument)
 	return true;
 }
 
-/* Appends a struct user_msghdr. False: it is not known. */
+/* Appends a struct user_msghdr. False if it is not known. */
 static bool append_message(GString *out, const struct argument *argument)
 {
 	struct vms_flow_value head, pieces;
@@ -328,7 +328,7 @@ static bool append_message(GString *out, const struct argument *argument)
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
-/* Appends memory that is known. */
+/* Appends the known memory of an argument. */
 static void append_value(GString *out, const struct argument *argument,
 			 const struct vms_flow_value *value)
 {
@@ -376,15 +376,15 @@ static bool append_change(GString *out, const struct argument *argument)
 	return true;
 }
 
-/* True if the result says that memory which is read at the return holds nothing. */
-static bool is_empty(const struct argument *argument)
+/* True if the kernel has not written to the memory, according to the result. */
+static bool is_unwritten(const struct argument *argument)
 {
 	const unsigned when = argument->form->when;
 	const bool has_failed = syscall_has_failed(argument->record);
 	return (when & SYSCALL_IF_DONE && has_failed) || (when & SYSCALL_IF_FAILED && !has_failed);
 }
 
-/* Appends what an argument leads to. False: it is not known. */
+/* Appends the memory that an argument points to. False if it is not known. */
 static bool append_memory(GString *out, struct argument *argument)
 {
 	const struct syscall_form *form = argument->form;
@@ -397,7 +397,7 @@ static bool append_memory(GString *out, struct argument *argument)
 	if (is_both && form->kind == SYSCALL_NUMBERS)
 		return append_change(out, argument);
 	argument->is_after = !(form->when & SYSCALL_AT_CALL);
-	if ((argument->is_after && is_empty(argument)) ||
+	if ((argument->is_after && is_unwritten(argument)) ||
 	    !get_value(argument, argument->is_after, 0, &value))
 		return false;
 	append_value(out, argument, &value);
@@ -411,7 +411,7 @@ static void append_argument(GString *out, const struct syscall_shape *shape, uns
 		.shape = shape, .form = &shape->forms[index], .record = record, .index = index
 	};
 	struct syscall_form form = *argument.form;
-	if (!syscall_argument(shape, record, index, &argument.number)) {
+	if (!syscall_get_argument(shape, record, index, &argument.number)) {
 		g_string_append_c(out, '?');
 		return;
 	}
@@ -453,9 +453,9 @@ static bool gives_address(const struct vms_syscall *call)
 	return is_one_of(syscall_wide_name(call), names);
 }
 
-/* Appends an argument's memory as the kernel has left it. False: there is none. */
-static bool append_left(GString *out, const char *label, const struct syscall_shape *shape,
-			unsigned index, const struct vms_flow_record *record)
+/* Appends an argument's memory after the call. False if there is none. */
+static bool append_memory_after(GString *out, const char *label, const struct syscall_shape *shape,
+				unsigned index, const struct vms_flow_record *record)
 {
 	const struct argument argument = { .shape = shape,
 					   .form = &shape->forms[index],
@@ -478,16 +478,17 @@ static void append_ready(GString *out, const struct syscall_shape *shape,
 	const size_t begin = out->len;
 	for (unsigned i = 0; i < G_N_ELEMENTS(labels); i++) {
 		g_autoptr(GString) set = g_string_new(NULL);
-		if (!append_left(set, "", shape, i + 1, record) || strcmp(set->str, "[]") == 0)
+		if (!append_memory_after(set, "", shape, i + 1, record) ||
+		    strcmp(set->str, "[]") == 0)
 			continue;
 		g_string_append_printf(out, "%s%s%s", out->len == begin ? " (" : ", ", labels[i],
 				       set->str);
 	}
-	append_left(out, out->len == begin ? " (left " : ", left ", shape, 4, record);
+	append_memory_after(out, out->len == begin ? " (left " : ", left ", shape, 4, record);
 	g_string_append(out, out->len == begin ? "" : ")");
 }
 
-/* Appends those of the polled descriptors that are ready. */
+/* Appends the polled descriptors that are ready. */
 static void append_polled(GString *out, const struct syscall_shape *shape,
 			  const struct vms_flow_record *record)
 {
@@ -500,7 +501,7 @@ static void append_polled(GString *out, const struct syscall_shape *shape,
 	if (!get_value(&argument, true, 0, &value) || form->kind != SYSCALL_STRUCTS)
 		return;
 	for (size_t at = 0; at + form->size <= value.size; at += form->size) {
-		if (syscall_number(value.bytes, value.size, at + 6, 2) == 0) /* revents */
+		if (syscall_read_number(value.bytes, value.size, at + 6, 2) == 0) /* revents */
 			continue;
 		g_string_append(out, between);
 		syscall_append_struct(out, shape->arch, form->type,
@@ -509,11 +510,11 @@ static void append_polled(GString *out, const struct syscall_shape *shape,
 	}
 	g_string_append(out, *between == ',' ? "]" : "");
 	if (*between == ',' && shape->call->n_arguments > 4)
-		append_left(out, ", left ", shape, 2, record);
+		append_memory_after(out, ", left ", shape, 2, record);
 	g_string_append(out, *between == ',' ? ")" : "");
 }
 
-/* Appends what a result is about. */
+/* Appends the meaning of the result of poll and select. */
 static void append_meaning(GString *out, const struct syscall_shape *shape,
 			   const struct vms_flow_record *record, uint64_t result)
 {
@@ -529,7 +530,7 @@ static void append_meaning(GString *out, const struct syscall_shape *shape,
 		append_ready(out, shape, record);
 }
 
-/* Appends a result that is no error. */
+/* Appends a result that is not an error. */
 static void append_success(GString *out, const struct syscall_shape *shape,
 			   const struct vms_flow_record *record, uint64_t result)
 {
@@ -552,7 +553,7 @@ void syscall_append_result(GString *out, const struct syscall_shape *shape,
 			   const struct vms_flow_record *record)
 {
 	uint64_t result;
-	if (!syscall_result(record, &result)) {
+	if (!syscall_get_result(record, &result)) {
 		g_string_append_c(out, '?');
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls as text, in the form that strace has made known. */
+/* Formats system calls like strace. */
 #pragma once
 
 #include "syscall_collect.h"
@@ -8,6 +8,9 @@
 /* Appends `name(argument, …)`. */
 void syscall_append_call(GString *out, const struct syscall_shape *shape,
 			 const struct vms_flow_record *record);
-/* Appends a result: a number, an address, or -1 and the error; and what the result is about. */
+/*
+ * Appends a result: a number, an address, or -1 and the error. For poll and select, the ready
+ * descriptors follow.
+ */
 void syscall_append_result(GString *out, const struct syscall_shape *shape,
 			   const struct vms_flow_record *record);

@@ -152,7 +152,7 @@ static bool check_round(struct session *session, const struct top_round *round, 
 	return is_sampled;
 }
 
-static gboolean finish(gpointer rounds)
+static gboolean finish_round(gpointer rounds)
 {
 	top_rounds_finish(rounds);
 	return G_SOURCE_CONTINUE;
@@ -166,7 +166,7 @@ static bool print_once(struct session *session, struct top_rounds *rounds,
 	guint sources[G_N_ELEMENTS(signals)];
 	struct top_round *round = NULL;
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], finish, rounds);
+		sources[i] = g_unix_signal_add(signals[i], finish_round, rounds);
 	while (!round && !top_rounds_ended(rounds)) {
 		round = top_rounds_take(rounds, vms_clock_now_ns() + LOOK_NS);
 		while (g_main_context_iteration(NULL, FALSE))

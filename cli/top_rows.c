@@ -24,7 +24,7 @@ static gboolean equal_rows(gconstpointer a, gconstpointer b)
 	       x->module == y->module && x->vcpu == y->vcpu;
 }
 
-static const char *intern(struct builder *builder, const char *text)
+static const char *intern_text(struct builder *builder, const char *text)
 {
 	return text ? g_string_chunk_insert_const(builder->strings, text) : NULL;
 }
@@ -53,8 +53,8 @@ static void name_function(struct builder *builder, const struct vms_label *label
 		label->name ? NULL : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", label->va);
 	const char *module =
 		label->module || label->is_user || !is_code(label) ? label->module : "vmlinux";
-	key->function = intern(builder, address ? address : label->name);
-	key->module = intern(builder, module);
+	key->function = intern_text(builder, address ? address : label->name);
+	key->module = intern_text(builder, module);
 }
 
 static const char *name_process(struct builder *builder, const struct vms_profile *profile,
@@ -65,7 +65,7 @@ static const char *name_process(struct builder *builder, const struct vms_profil
 		outermost = tree->nodes[outermost].parent;
 	const struct vms_label *label = vms_profile_label(profile, tree->nodes[outermost].label);
 	const bool is_named = label->kind == VMS_LABEL_PROCESS || label->kind == VMS_LABEL_IDLE;
-	return intern(builder, is_named ? label->name : NULL);
+	return intern_text(builder, is_named ? label->name : NULL);
 }
 
 /* Adds the samples that end in a node to the rows of its stack. `scale`: percent by sample. */
@@ -99,7 +99,7 @@ static void add_tree(struct builder *builder, const struct top_guest *guest,
 {
 	const unsigned keys = builder->view->keys;
 	const struct top_row key = {
-		.guest = keys & TOP_BY_GUEST ? intern(builder, guest->name) : NULL,
+		.guest = keys & TOP_BY_GUEST ? intern_text(builder, guest->name) : NULL,
 		.vcpu = keys & TOP_BY_VCPU ? (unsigned)tree->vcpu : 0,
 	};
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {

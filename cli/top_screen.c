@@ -136,7 +136,7 @@ static void draw_bottom(struct screen *screen)
 	attroff(A_REVERSE);
 }
 
-static void draw(struct screen *screen)
+static void draw_screen(struct screen *screen)
 {
 	const guint n = screen->rows ? screen->rows->rows->len : 0;
 	erase();
@@ -221,7 +221,7 @@ static void keep_message(enum vms_log_level level, const char *message, void *da
 	g_mutex_unlock(&screen->lock);
 }
 
-static gboolean quit(gpointer data)
+static gboolean request_quit(gpointer data)
 {
 	((struct screen *)data)->is_quitting = true;
 	return G_SOURCE_CONTINUE;
@@ -269,7 +269,7 @@ static void show_rounds(struct screen *screen, struct top_rounds *rounds)
 {
 	while (!screen->is_quitting && !top_rounds_ended(rounds)) {
 		int key;
-		draw(screen);
+		draw_screen(screen);
 		take_round(screen, rounds);
 		while ((key = getch()) != ERR)
 			handle_key(screen, key);
@@ -287,7 +287,7 @@ bool top_screen_show(struct top_rounds *rounds, struct top_view view, GError **e
 	GError *failure = NULL;
 	g_mutex_init(&screen.lock);
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], quit, &screen);
+		sources[i] = g_unix_signal_add(signals[i], request_quit, &screen);
 	SCREEN *terminal = open_terminal(&keeper, &failure);
 	if (terminal) {
 		vms_log_set_handler(keep_message, &screen, VMS_LOG_WARNING);

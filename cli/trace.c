@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vmscope trace: the system calls of a guest, as strace prints those of a program. */
+/* vmscope trace: prints the system calls of a guest, like strace those of a program. */
 #include "base/outfile.h"
 #include "commands.h"
 #include "flow_output.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LOOK_US		 50000
-#define STRING_BYTES	 32 /* as strace */
+#define STRING_BYTES	 32 /* the default of strace */
 #define STRING_BYTES_MAX 1024
 
 struct options {
@@ -25,7 +25,7 @@ struct trace {
 	GArray *calls;		 /* struct vms_syscall */
 	struct vms_types *types; /* the kernel's, or NULL */
 	unsigned string_size;
-	GHashTable *by_va; /* struct syscall_shape of those that are traced, by their functions */
+	GHashTable *by_va; /* traced calls: address of the function → struct syscall_shape */
 	struct vms_flow *flow;
 	struct live_records live;
 	uint64_t begin_ns;
@@ -33,7 +33,7 @@ struct trace {
 
 /* ---- what to trace ---------------------------------------------------------------- */
 
-/* True if one of the patterns in "open*,read" matches. No patterns: all do. */
+/* True if a pattern matches, or if there are no patterns. */
 static bool is_wanted(const char *name, char **patterns)
 {
 	for (size_t i = 0; patterns && patterns[i]; i++)
@@ -42,28 +42,30 @@ static bool is_wanted(const char *name, char **patterns)
 	return !patterns;
 }
 
-static struct vms_probe *make_probe(const struct trace *trace, struct syscall_shape *shape,
-				    const struct options *options, GError **error)
+static struct vms_probe *make_call_probe(const struct trace *trace, struct syscall_shape *shape,
+					 const struct options *options, GError **error)
 {
 	g_autoptr(vms_probe) probe =
 		vms_probe_new(trace->session->machine, trace->session->guest, shape->call->name);
 	g_autofree char *condition =
 		options->task ? g_strdup_printf("pid == %s", options->task) : NULL;
-	if (!syscall_add_call(probe, shape, error))
+	if (!syscall_add_call_entries(probe, shape, error))
 		return NULL;
 	if (condition && !vms_probe_set_condition(probe, condition, error))
 		return NULL;
 	return g_steal_pointer(&probe);
 }
 
-/* What is collected at the return: the result, and what was filled in; perhaps only errors count.
+/*
+ * Makes the probe of the return: it collects the result and the memory that the kernel has written.
+ * With --failed it only counts errors.
  */
-static struct vms_probe *make_result(const struct trace *trace, struct syscall_shape *shape,
-				     const struct options *options, GError **error)
+static struct vms_probe *make_return_probe(const struct trace *trace, struct syscall_shape *shape,
+					   const struct options *options, GError **error)
 {
 	g_autoptr(vms_probe) probe =
 		vms_probe_new(trace->session->machine, trace->session->guest, NULL);
-	if (!syscall_add_return(probe, shape, error) ||
+	if (!syscall_add_return_entries(probe, shape, error) ||
 	    (options->failed &&
 	     !vms_probe_set_condition(probe, "retval > 0xfffffffffffff000", error)))
 		return NULL;
@@ -78,8 +80,9 @@ static bool add_call(struct trace *trace, const struct vms_syscall *call,
 			   trace->string_size);
 	if (options->failed && !shape->returns)
 		return true;
-	g_autoptr(vms_probe) probe = make_probe(trace, shape, options, error);
-	g_autoptr(vms_probe) result = probe ? make_result(trace, shape, options, error) : NULL;
+	g_autoptr(vms_probe) probe = make_call_probe(trace, shape, options, error);
+	g_autoptr(vms_probe) result =
+		probe ? make_return_probe(trace, shape, options, error) : NULL;
 	if (!result ||
 	    !(shape->returns ? vms_flow_add_call(trace->flow, call->va, probe, result, error)
 			     : vms_flow_add(trace->flow, call->va, VMS_FLOW_BEFORE, probe, error)))
@@ -100,7 +103,7 @@ static bool add_calls(struct trace *trace, const struct options *options, GError
 			return false;
 	}
 	if (g_hash_table_size(trace->by_va) == 0) {
-		usage_error(error, "-e %s: no system call of this guest is called so",
+		usage_error(error, "-e %s: no system call of this guest has such a name",
 			    options->names);
 		return false;
 	}
@@ -138,7 +141,7 @@ static void append_json(const struct trace *trace, const struct syscall_shape *s
 	vms_flow_record_hit(record, &hit);
 	uint64_t result;
 	syscall_append_call(text, shape, record);
-	const bool has_result = syscall_result(record, &result);
+	const bool has_result = syscall_get_result(record, &result);
 	json_object_object_add(
 		object, "time_ns",
 		json_object_new_uint64(hit.time_ns - hit.duration_ns - trace->begin_ns));
@@ -158,8 +161,8 @@ static void append_json(const struct trace *trace, const struct syscall_shape *s
 	json_object_put(object);
 }
 
-static bool give_record(const struct vms_flow_record *record, void *data, GString *out,
-			GError **error)
+static bool append_record(const struct vms_flow_record *record, void *data, GString *out,
+			  GError **error)
 {
 	(void)error;
 	const struct trace *trace = data;
@@ -177,10 +180,10 @@ static bool give_record(const struct vms_flow_record *record, void *data, GStrin
 
 static bool show_new_calls(struct trace *trace, uint64_t wait_us, GError **error)
 {
-	return live_records_show(&trace->live, wait_us, give_record, trace, error);
+	return live_records_show(&trace->live, wait_us, append_record, trace, error);
 }
 
-/* Shows calls until the flow has ended, or has to end, and then what is left. */
+/* Shows calls until the flow ends or has to end, then the remaining ones. */
 static bool show_calls_until_end(struct trace *trace, uint64_t duration_ns, GError **error)
 {
 	struct interrupts interrupts;
@@ -200,7 +203,7 @@ static bool show_calls_until_end(struct trace *trace, uint64_t duration_ns, GErr
 	return done;
 }
 
-static void tell_losses(struct trace *trace)
+static void report_losses(struct trace *trace)
 {
 	struct vms_flow_progress progress;
 	vms_flow_get_progress(trace->flow, &progress);
@@ -209,13 +212,14 @@ static void tell_losses(struct trace *trace)
 		vms_log(VMS_LOG_WARNING, "%" G_GUINT64_FORMAT " system calls were lost", lost);
 	if (progress.unknown)
 		vms_log(VMS_LOG_WARNING,
-			"of %" G_GUINT64_FORMAT " system calls it could not be told whether they "
-			"are wanted",
+			"%" G_GUINT64_FORMAT
+			" system calls are missing: the condition for them could "
+			"not be evaluated",
 			progress.unknown);
 }
 
-/* Opens the file of --output, if there is one. */
-static bool open_file(struct trace *trace, GError **error)
+/* Opens the file of --output, if it is given. */
+static bool open_output(struct trace *trace, GError **error)
 {
 	const struct session *session = trace->session;
 	trace->live.is_silent = !session->prints;
@@ -225,8 +229,8 @@ static bool open_file(struct trace *trace, GError **error)
 	return trace->live.file;
 }
 
-static bool run_flow(struct trace *trace, const struct options *options, uint64_t max_calls,
-		     GError **error)
+static bool trace_until_end(struct trace *trace, const struct options *options, uint64_t max_calls,
+			    GError **error)
 {
 	const struct vms_flow_options made = { .size = sizeof(made),
 					       .each = live_records_add,
@@ -234,7 +238,7 @@ static bool run_flow(struct trace *trace, const struct options *options, uint64_
 	uint64_t duration_ns;
 	trace->flow = vms_flow_new(trace->session->machine, trace->session->guest, &made, error);
 	if (!trace->flow || !add_calls(trace, options, error) ||
-	    !value_seconds(options->seconds, &duration_ns, error) || !open_file(trace, error) ||
+	    !value_seconds(options->seconds, &duration_ns, error) || !open_output(trace, error) ||
 	    !vms_flow_enable(trace->flow, max_calls, 1, error))
 		return false;
 	trace->begin_ns = (uint64_t)g_get_monotonic_time() * 1000;
@@ -242,7 +246,7 @@ static bool run_flow(struct trace *trace, const struct options *options, uint64_
 	bool done = show_calls_until_end(trace, duration_ns, error);
 	if (trace->live.file)
 		done = vms_outfile_commit(trace->live.file, done ? error : NULL) && done;
-	tell_losses(trace);
+	report_losses(trace);
 	return done;
 }
 
@@ -251,7 +255,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 	struct trace trace = { .session = session, .string_size = STRING_BYTES };
 	uint64_t pid, max_calls = 0;
 	if (options->task && !value_in_c(options->task, &pid)) {
-		usage_error(error, "--task %s: the pid of a process is needed", options->task);
+		usage_error(error, "--task %s: a pid is needed", options->task);
 		return false;
 	}
 	if (options->calls && (!value_in_c(options->calls, &max_calls) || !max_calls)) {
@@ -268,7 +272,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 	trace.types = vms_guest_types(session->guest, vms_guest_info(session->guest)->text, NULL);
 	trace.by_va = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
 	live_records_init(&trace.live);
-	const bool done = run_flow(&trace, options, max_calls, error);
+	const bool done = trace_until_end(&trace, options, max_calls, error);
 	vms_flow_unref(trace.flow);
 	vms_outfile_close(trace.live.file);
 	live_records_clear(&trace.live);
@@ -305,10 +309,10 @@ static bool run_trace(struct session *session, int argc, char **argv, GError **e
 	return done;
 }
 
-static char *explain(void)
+static char *explain_trace(void)
 {
 	return g_strdup(
-		"Each line has the time since the begin, the program with its pid and tid,\n"
+		"Each line has the time since the start, the program with its pid and tid,\n"
 		"the call with its arguments, its result, and how long it took in seconds.\n"
 		"Needs vmscope's agent in QEMU.\n");
 }
@@ -319,6 +323,6 @@ const struct command command_trace = {
 	.summary = "The guest's system calls: arguments, results and times, as strace prints them",
 	.options =
 		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
-	.explain = explain,
+	.explain = explain_trace,
 	.run = run_trace,
 };

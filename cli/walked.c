@@ -173,7 +173,7 @@ static bool limit_hold(struct all_walk *walk, GError **error)
 	return begin_hold(walk, error);
 }
 
-static void tell_pauses(const struct all_walk *walk)
+static void report_pauses(const struct all_walk *walk)
 {
 	if (walk->pauses > 0)
 		vms_log(VMS_LOG_WARNING,
@@ -235,6 +235,6 @@ bool walk_all_tasks(struct session *session, const char *states, uint64_t limit_
 	const bool done = walk_listed(&walk, states, stacks, error);
 	if (!end_hold(&walk, done ? error : NULL) || !done)
 		return false;
-	tell_pauses(&walk);
+	report_pauses(&walk);
 	return true;
 }

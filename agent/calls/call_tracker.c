@@ -433,7 +433,7 @@ void track_entry(struct call_tracker *tracker, enum entry_kind kind, unsigned ra
 }
 
 /* Returns the index of the innermost entry with exactly this slot, or 0. */
-static uint32_t entry_at(const struct stack *stack, uint64_t slot)
+static uint32_t find_entry(const struct stack *stack, uint64_t slot)
 {
 	uint32_t i = stack->n - 1;
 	while (i > 0 && stack->frames[i].slot == slot && !(stack->frames[i].flags & FRAME_ENTRY))
@@ -453,7 +453,7 @@ static void leave_interrupt(struct call_tracker *tracker, unsigned rank, uint64_
 		return;
 	for (; stack_last(tracker->top)->slot < slot; frame_pop(tracker, time))
 		left |= stack_last(tracker->top)->flags & FRAME_ENTRY;
-	uint32_t entry = left ? 0 : entry_at(tracker->top, slot);
+	uint32_t entry = left ? 0 : find_entry(tracker->top, slot);
 	while (entry > 0 && tracker->top->n > entry)
 		frame_pop(tracker, time);
 	stacks_drop_empty_top(tracker);

@@ -295,7 +295,7 @@ static void wait_until_trace_begins(const struct start *start)
 }
 
 /* Ends the wait of a vCPU that asked the client for a look. */
-static void answer_look_of(unsigned client)
+static void end_client_wait(unsigned client)
 {
 	g_mutex_lock(&calls.lock);
 	if (calls.trace && calls.client == client)
@@ -311,7 +311,7 @@ static void start_trace(const struct request *request, struct reply *reply)
 	if (!start)
 		return;
 	retranslate_code(begin_trace, start);
-	answer_look_of(request->client);
+	end_client_wait(request->client);
 	if (!kick_needs_code())
 		wait_until_trace_begins(start);
 }

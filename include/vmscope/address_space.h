@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Address spaces: which process each belongs to, and what is mapped where. These are plain values.
- * A guest, a process of the host or a recorded file tells a symbolizer of its address spaces,
- * mapping by mapping. The symbolizer never asks back.
+ * A guest, a process of the host or a recorded file adds its address spaces to a symbolizer,
+ * mapping by mapping. The symbolizer never calls back.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ struct vms_binary; /* the bytes of a mapped file; see src/symbol/binary.h */
 
 /* What is mapped at a range of addresses. Members are NULL or 0 if they are not known. */
 struct vms_mapping {
-	uint64_t start, end; /* `end` is the first address behind it */
+	uint64_t start, end; /* `end` is the first address after it */
 	uint64_t file;	     /* a number that identifies the file while it exists */
 	/* The offset of `start` in the file. If `symbols` are by address, its address there. */
 	uint64_t offset;
@@ -47,7 +47,7 @@ struct vms_mapping {
 	struct vms_symbol_table *symbols;
 	struct vms_binary *binary; /* the file, if its bytes can be read */
 	enum vms_mapping_kind kind;
-	uint64_t stamp; /* free for use by whoever adds the mapping */
+	uint64_t stamp; /* for use by the caller that adds the mapping */
 };
 
 VMS_END_DECLS

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Aggregation: a flow that does not record its hits, but adds them up where they happen, by key.
- * Each key has a row with the number of hits, and sums, extremes and histograms of numbers. Hits
- * cost less that way, and it does not matter how many there are.
+ * Aggregation: a flow that does not record its hits, but counts them by key at the hit. Each key
+ * has a row with the number of hits, and sums, extremes and histograms of numbers. This costs less
+ * than records, and works for any number of hits.
  *
- * By the agent, each vCPU has a table of its own, so that none waits for another. A snapshot merges
+ * In the agent, each vCPU has its own table, so that no vCPU waits for another. A snapshot merges
  * them.
  */
 #pragma once
@@ -21,11 +21,11 @@ typedef struct vms_aggregate vms_aggregate;
 
 enum vms_aggregate_histogram {
 	VMS_HISTOGRAM_NONE,
-	VMS_HISTOGRAM_LOG2,   /* cells between powers of two, one for 0, one for all below it */
+	VMS_HISTOGRAM_LOG2,   /* cells between powers of two, one for 0, one for all below 0 */
 	VMS_HISTOGRAM_LINEAR, /* cells of the same width, one for all below, one for all above */
 };
 
-/* What is made of one number. All have a sum and extremes. */
+/* How one number is aggregated. Every number has a sum and extremes. */
 struct vms_aggregate_number {
 	enum vms_aggregate_histogram histogram;
 	bool is_unsigned; /* the number has no sign */
@@ -36,33 +36,36 @@ struct vms_aggregate_number {
 
 struct vms_aggregate_options {
 	size_t size; /* sizeof(struct vms_aggregate_options) */
-	/* The values of its entries are the key, with `place`. NULL: all hits have the same key. */
+	/*
+	 * The values of its entries are the key, with `by_place`. If NULL, all hits have one key.
+	 */
 	struct vms_probe *key;
 	bool by_place; /* the address of the place is part of the key */
 	/*
-	 * Its entries are the numbers: of kind REGISTER and EXPRESSION, which reads what has a type
-	 * with its sign, too. NULL: hits are only counted.
+	 * Its entries are the numbers. They must be of kind REGISTER, or EXPRESSION, which also
+	 * reads values with types with their sign. If NULL, hits are only counted.
 	 */
 	struct vms_probe *numbers;
-	/* By entry of `numbers`. NULL: no histograms, all with a sign. */
+	/* One for each entry of `numbers`. If NULL, all are signed and have no histograms. */
 	const struct vms_aggregate_number *kinds;
-	unsigned max_keys; /* that a table has room for: of each vCPU; 0: 4096 */
+	unsigned max_keys; /* capacity of each vCPU's table; 0 means 4096 */
 };
 
 /*
- * Has a flow that has no place yet add up its hits. It keeps the probes; conditions of theirs do
- * not count, and the probes of its places must have no entries. Strings in keys are cut like
- * others, and are the same key wherever they are. A call (vms_flow_add_call) counts when it
- * returns, and all is read then; its arguments may have gone. A hit with a number that cannot be
- * read is counted as unknown (vms_flow_progress). Errors: INVALID_STATE (there are places, or it
- * aggregates already), INVALID_ARGUMENT (the options; a key or a table that would be too large;
- * entries of `numbers` that are no registers or expressions, entries of `key` that have no bytes).
+ * Makes a flow without places aggregate its hits. The flow keeps the probes of `options`, but
+ * ignores their conditions. The probes of its places must have no entries. Strings in keys are cut
+ * like others; equal strings are one key, whatever their address. A call (vms_flow_add_call) is
+ * counted at its return, and all values are read then, when its arguments may be overwritten. A hit
+ * with a number that cannot be read is counted as unknown (vms_flow_progress). Errors:
+ * INVALID_STATE (there are places, or the flow already aggregates), INVALID_ARGUMENT (invalid
+ * options; a key or a table that would be too large; entries of `numbers` that are not registers or
+ * expressions, entries of `key` without bytes).
  */
 bool vms_flow_aggregate(struct vms_flow *flow, const struct vms_aggregate_options *options,
 			GError **error);
 /*
- * Takes a snapshot of what was added up since vms_flow_aggregate, also while the flow is enabled,
- * and when its machine has gone. vms_flow_clear does not touch it. Errors: INVALID_STATE (the flow
+ * Takes a snapshot of all counts since vms_flow_aggregate, also while the flow is enabled, or when
+ * its machine has ended. vms_flow_clear does not change the counts. Errors: INVALID_STATE (the flow
  * does not aggregate).
  */
 struct vms_aggregate *vms_flow_get_aggregate(struct vms_flow *flow, GError **error);
@@ -70,12 +73,12 @@ struct vms_aggregate *vms_flow_get_aggregate(struct vms_flow *flow, GError **err
 /* The next are for one thread at a time. */
 
 void vms_aggregate_free(struct vms_aggregate *aggregate);
-/* Hits that were not added up, since there was no room for their key. */
+/* Hits that were not counted in a row, because there was no room for their key. */
 uint64_t vms_aggregate_unfit(const struct vms_aggregate *aggregate);
 /* The number of rows. They are sorted by count, the greatest first. */
 size_t vms_aggregate_rows(const struct vms_aggregate *aggregate);
 
-/* The next return false if there is no such row, value, number or cell. */
+/* The next functions return false if there is no such row, value, number or cell. */
 
 struct vms_aggregate_row {
 	uint64_t count; /* hits */
@@ -83,17 +86,17 @@ struct vms_aggregate_row {
 };
 bool vms_aggregate_get_row(const struct vms_aggregate *aggregate, size_t row,
 			   struct vms_aggregate_row *ret);
-/* Gets a value of the key, by entry of its probe. `bytes` is the aggregate's. */
+/* Gets a value of the key, by entry of its probe. The aggregate owns `bytes`. */
 bool vms_aggregate_get_key(const struct vms_aggregate *aggregate, size_t row, size_t index,
 			   struct vms_flow_value *ret);
 
-/* Numbers with a sign are to be read as int64_t. */
+/* Signed numbers must be read as int64_t. */
 struct vms_aggregate_sum {
 	uint64_t sum; /* modulo 2^64 */
 	uint64_t min, max;
 	double average;
-	const uint64_t *cells; /* hits by cell of the histogram; the aggregate's */
-	unsigned n_cells;      /* 0: no histogram */
+	const uint64_t *cells; /* hits by cell of the histogram; owned by the aggregate */
+	unsigned n_cells;      /* 0 without a histogram */
 };
 bool vms_aggregate_get_sum(const struct vms_aggregate *aggregate, size_t row, size_t index,
 			   struct vms_aggregate_sum *ret);

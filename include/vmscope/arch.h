@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What vmscope knows of a processor architecture: its registers, its page tables, its frame-pointer
- * convention and its instructions. Each architecture is one constant struct of operations. Callers
- * never name an architecture. All of this is for any thread.
+ * A processor architecture: its registers, its page tables, its frame-pointer convention and its
+ * instructions. Each architecture is one constant struct of operations. Callers never name an
+ * architecture. All of this is for any thread.
  */
 #pragma once
 
@@ -115,7 +115,8 @@ struct vms_arch {
 	const struct vms_reg_desc *regs;
 	unsigned n_regs;
 	unsigned pc, sp, fp; /* their indices in a register file */
-	/* Registers of the first integer arguments of a function of the kernel, and of its result.
+	/*
+	 * Registers of the first integer arguments of a function of the kernel, and of its result.
 	 */
 	unsigned arguments[VMS_ARGUMENTS_MAX], n_arguments, result;
 	/* Finds the part of a register that has this name. False: it is not the name of a part. */

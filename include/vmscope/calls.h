@@ -62,10 +62,10 @@ enum vms_calls_end {
 /*
  * Begins to trace. When this returns, every call is recorded. Threads of the trace write the
  * directory continuously: uftrace can read it at any moment, even after this process or QEMU was
- * killed. If nothing was recognised in `guest` yet, it is examined again while it boots. Nobody
- * else may use `guest` until the trace has ended. `options` are copied. Errors: INVALID_ARGUMENT
- * (the options), UNSUPPORTED (no agent, or a filter that needs facts that this guest lacks),
- * NOT_FOUND (a function), BUSY (somebody else traces), EXISTS (the directory), IO.
+ * killed. If nothing was recognised in `guest` yet, it is examined again while it boots. No thread
+ * of the caller may use `guest` until the trace has ended. `options` are copied. Errors:
+ * INVALID_ARGUMENT (the options), UNSUPPORTED (no agent, or a filter that needs facts that this
+ * guest lacks), NOT_FOUND (a function), BUSY (another client traces), EXISTS (the directory), IO.
  *
  * All of these may be called from any thread.
  */

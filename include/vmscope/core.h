@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a core file tells besides memory and registers. These are read as in any other machine. */
+/* The content of a core file besides memory and registers, which are read as of any machine. */
 #pragma once
 
 #include <vmscope/machine.h>
 
 VMS_BEGIN_DECLS
 
-/* How the file is laid out. */
+/* The format of the file. */
 enum vms_core_format {
 	VMS_CORE_ELF,	/* memory as PT_LOAD segments, registers as NT_PRSTATUS and QEMU's notes */
 	VMS_CORE_VBOX,	/* the same with VirtualBox's notes */
@@ -24,7 +24,8 @@ struct vms_core_note {
 /* A range of guest-physical memory, and its place in the file. */
 struct vms_core_segment {
 	uint64_t pa;
-	uint64_t va;	    /* where it is mapped, as the file says; 0 if it does not say */
+	uint64_t va; /* the address at which the file says it is mapped; 0 if the file does not say
+		      */
 	uint64_t size;	    /* bytes of memory */
 	uint64_t file_size; /* bytes of it in the file; the rest is zeros, or is not memory */
 	uint64_t file_offset;
@@ -47,8 +48,8 @@ struct vms_core {
 };
 
 /*
- * Returns what the core file tells, or NULL if the machine is not a core file. It is constant, and
- * the machine owns it. For any thread.
+ * Returns the content of the core file, or NULL if the machine is not a core file. It is constant,
+ * and the machine owns it. For any thread.
  */
 const struct vms_core *vms_machine_core(struct vms_machine *machine);
 

@@ -2,14 +2,15 @@
 /*
  * Coverage: which code of a guest's kernel and its modules ran, for a time, a whole boot, or
  * between two addresses. It needs a machine that is reached through the agent inside QEMU. It is a
- * job: start, progress, stop, wait, finish. Its result is a report, a plain value: machine and
- * guest may be gone.
+ * job: start, progress, stop, wait, finish. Its result is a report, a plain value that can be used
+ * when machine and guest are gone.
  *
- * Only code of the kernel's privilege counts, firmware included. A block is a row of instructions
- * as QEMU translates them. That a block ran is exact: its first instruction began, and, if the
- * block is whole, each of its instructions. One that is not whole was left each time in its middle.
- * If an access to a device was the reason, it is known how far it came; after a fault it is not,
- * and only its first instruction counts. What runs next is another block.
+ * Only code at the kernel's privilege counts, firmware included. A block is a sequence of
+ * instructions that QEMU translates together. The result is exact: the first instruction of a
+ * reported block began, and if the block is whole, each of its instructions began. A block that is
+ * not whole was left in its middle each time. If the reason was an access to a device, the end of
+ * the code that ran is known. After a fault it is not known, and only the first instruction counts.
+ * The code that runs next is another block.
  */
 #pragma once
 
@@ -23,35 +24,35 @@ typedef struct vms_coverage_report vms_coverage_report;
 struct vms_coverage_options {
 	size_t size; /* sizeof(struct vms_coverage_options) */
 	/*
-	 * Addresses of instructions, or 0. With `from`, what ran before a vCPU executes the
-	 * instruction there for the first time does not count. With `to`, the coverage ends when a
-	 * vCPU comes there first, after `from`, and before it executes the instruction. What other
-	 * vCPUs do at that moment may count or not.
+	 * Addresses of instructions, or 0. With `from`, the coverage begins when a vCPU executes
+	 * the instruction there for the first time; code that ran before does not count. With `to`,
+	 * it ends when a vCPU reaches the instruction there for the first time after `from`, before
+	 * it executes it. Code that other vCPUs execute at that moment may count or not.
 	 */
 	uint64_t from, to;
 	uint64_t duration_ns; /* 0: no limit */
-	uint32_t max_blocks;  /* more are lost; 0: a million, fewer if there are many vCPUs */
-	bool lines;	      /* tell which source lines ran, by symbol files with DWARF */
+	uint32_t max_blocks;  /* further ones are lost; 0: a million, less with many vCPUs */
+	bool lines;	      /* report which source lines ran, by symbol files with DWARF */
 };
 
 struct vms_coverage_progress {
-	uint64_t blocks; /* that QEMU has translated, of which most have run */
-	uint64_t lost;	 /* times that a block was translated for which there was no room */
-	bool waits;	 /* for `from` */
+	uint64_t blocks; /* translated by QEMU; most of them have run */
+	uint64_t lost;	 /* number of translated blocks for which there was no room */
+	bool waits;	 /* `from` was not reached yet */
 };
 
 enum vms_coverage_end {
 	VMS_COVERAGE_STOPPED,  /* vms_coverage_stop */
 	VMS_COVERAGE_COMPLETE, /* its duration was over, or `to` was reached */
-	VMS_COVERAGE_GONE,     /* the machine went away; what ran until then is reported */
+	VMS_COVERAGE_GONE,     /* the machine is gone; the report has what ran until then */
 };
 
 /*
- * Begins. When this returns, all that runs is covered. If nothing was recognised in `guest` yet, it
- * is examined again while it boots. Nobody else may use `guest` until the coverage has ended.
- * `options` are copied; NULL: the defaults. Errors: INVALID_ARGUMENT (the options), UNSUPPORTED (no
- * agent, or an older one), BUSY (somebody else covers), IO (no memory in QEMU), and those of the
- * machine.
+ * Begins. When this returns, all code that runs is covered. If nothing was recognised in `guest`
+ * yet, it is examined again while it boots. Nobody else may use `guest` until the coverage has
+ * ended. `options` are copied; NULL: the defaults. Errors: INVALID_ARGUMENT (the options),
+ * UNSUPPORTED (no agent, or an older one), BUSY (another client measures coverage), IO (no memory
+ * in QEMU), and those of the machine.
  *
  * All of these may be called from any thread.
  */
@@ -65,7 +66,7 @@ void vms_coverage_stop(struct vms_coverage *coverage);
  * has.
  */
 bool vms_coverage_wait(struct vms_coverage *coverage, uint64_t until_ns);
-/* Waits until it has ended. Returns a new reference to what ran, and says why it ended. */
+/* Waits until it has ended. Returns a new reference to the report, and sets why it ended. */
 struct vms_coverage_report *vms_coverage_finish(struct vms_coverage *coverage,
 						enum vms_coverage_end *end);
 /* Stops it if it has not ended, waits for its end, and frees it. NULL is allowed. */
@@ -74,7 +75,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_coverage, vms_coverage_free)
 
 /* ---- the report ------------------------------------------------------------------ */
 
-/* The report owns all that these functions give. */
+/* The report owns all that these functions return. */
 
 struct vms_coverage_report *vms_coverage_report_ref(struct vms_coverage_report *report);
 void vms_coverage_report_unref(struct vms_coverage_report *report);
@@ -97,9 +98,9 @@ struct vms_covered_function {
 /* A block as QEMU translated it, which ran. */
 struct vms_covered_block {
 	uint64_t va;
-	uint32_t size; /* bytes; if it is not whole, of the instructions that surely began */
-	bool is_whole; /* it was not left in its middle */
-	/* Index of the function that its first byte lies in; VMS_COVERED_NO_FUNCTION: none. */
+	uint32_t size; /* bytes; if it is not whole, of the instructions that certainly began */
+	bool is_whole; /* at least once it was not left in its middle */
+	/* Index of the function that contains its first byte; VMS_COVERED_NO_FUNCTION: none. */
 	uint32_t function;
 };
 #define VMS_COVERED_NO_FUNCTION UINT32_MAX
@@ -107,7 +108,7 @@ struct vms_covered_block {
 struct vms_coverage_totals {
 	uint64_t functions, functions_ran;
 	uint64_t blocks, blocks_ran; /* of the graphs of functions that ran */
-	uint64_t nameless;	     /* covered blocks that lie in no function */
+	uint64_t nameless;	     /* covered blocks without a function */
 	uint64_t cut;		     /* covered blocks that are not whole */
 	uint64_t lost;		     /* see struct vms_coverage_progress */
 	bool never_began;	     /* `from` was not reached: nothing ran */

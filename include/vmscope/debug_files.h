@@ -17,7 +17,8 @@ typedef struct vms_debug_files vms_debug_files;
 
 struct vms_debug_files_options {
 	size_t size; /* sizeof(struct vms_debug_files_options) */
-	/* A folder with the guest's files at their paths, or NULL. "/" if this host has the same.
+	/*
+	 * A folder with the guest's files at their paths, or NULL. "/" if this host has the same.
 	 */
 	const char *sysroot;
 	/*
@@ -32,8 +33,10 @@ struct vms_debug_files_options {
 	bool asks_servers;
 };
 
-/* Copies the options. NULL means the default for all. Errors: those of options (docs/library.md);
- * NOT_FOUND (the sysroot or one of `folders` is no folder). */
+/*
+ * Copies the options. NULL means the default for all. Errors: those of options (docs/library.md);
+ * NOT_FOUND (the sysroot or one of `folders` is not a folder).
+ */
 struct vms_debug_files *vms_debug_files_new(const struct vms_debug_files_options *options,
 					    GError **error);
 struct vms_debug_files *vms_debug_files_ref(struct vms_debug_files *files);

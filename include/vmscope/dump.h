@@ -97,7 +97,7 @@ struct vms_dump_result {
  * the machine, and release it whatever the caller, the terminal or the disk do. Memory that cannot
  * be read is zeros in the file, and the result lists it. The expected length of the hold is logged
  * before (VMS_LOG_INFO). `options` are copied. If they are NULL, it writes an ELF file and replaces
- * none. Errors: INVALID_ARGUMENT (the options), IO (a thread cannot be started).
+ * no file. Errors: INVALID_ARGUMENT (the options), IO (a thread cannot be started).
  *
  * All of these may be called from any thread.
  */
@@ -118,7 +118,7 @@ bool vms_dump_wait(struct vms_dump *dump, uint64_t until_ns);
  * `overwrite`), PERMISSION, IO (if the disk is full, with the space that is needed), UNSUPPORTED
  * (the machine's memory map is unknown, or the format cannot hold this architecture), CLOSED (the
  * machine has gone), INVALID_STATE (somebody resumed the machine during the copy, or memory was
- * plugged since it was opened), TIMEOUT (the hold reached the limit, or would have), CANCELLED.
+ * plugged since it was opened), TIMEOUT (the hold reached the limit, or would reach it), CANCELLED.
  */
 bool vms_dump_finish(struct vms_dump *dump, struct vms_dump_result *ret, GError **error);
 /*

@@ -44,7 +44,8 @@ enum vms_error {
 	VMS_ERROR_CANCELLED,
 	/* A migration, a snapshot or a backup is under way. Try again later. */
 	VMS_ERROR_NOT_NOW,
-	/* Another client watches the machine. It is stopped only if vms_machine_allow_stop is set.
+	/*
+	 * Another client watches the machine. It is stopped only if vms_machine_allow_stop is set.
 	 */
 	VMS_ERROR_WATCHED,
 	/* A vCPU waits for another one that is held. Release that one, and try again. */

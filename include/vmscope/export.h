@@ -30,8 +30,10 @@ struct vms_exporter {
 	bool is_gzip;	    /* always compressed, as its readers expect it */
 	bool needs_times;   /* it leaves out samples whose time is not known */
 	bool compares;	    /* it can show a comparison */
-	/* Writes the profile. Only the functions below call it, after they have checked the
-	 * options. */
+	/*
+	 * Writes the profile. Only the functions below call it, after they have checked the
+	 * options.
+	 */
 	void (*write)(const struct vms_profile *profile, const struct vms_run_facts *facts,
 		      const struct vms_export_options *options, struct vms_export_sink *out);
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flow traces: probes on the code of a guest, which collect values each time a vCPU comes there.
+ * Flow traces: probes on the code of a guest, which collect values each time a vCPU executes it.
  *
- * A probe says what to collect. A flow is a list of places with probes, which are enabled together;
- * every hit becomes a record. A report is a snapshot of records, and can be filtered. Probes,
- * flows, records and reports are counted references: a record stays valid without its flow, and a
- * flow gives its records without its machine. Unless said otherwise, any thread may call any of
- * these functions.
+ * A probe says what to collect. A flow is a list of places with probes, which are enabled together.
+ * Every hit becomes a record. A report is a snapshot of records, and can be filtered. Probes,
+ * flows, records and reports are reference-counted: a record remains valid without its flow, and
+ * the records of a flow remain available when its machine has ended. Unless said otherwise, any
+ * thread may call any of these functions.
  */
 #pragma once
 
@@ -30,18 +30,17 @@ enum vms_entry_kind {
 	VMS_ENTRY_BYTES,
 	/* The string at such an address, or a string as "comm"; `size` bytes at most. */
 	VMS_ENTRY_STRING,
-	VMS_ENTRY_CALLBACK, /* a function of the caller's is called; its value has no bytes */
+	VMS_ENTRY_CALLBACK, /* a function of the caller is called; the value has no bytes */
 	/*
-	 * The machine stops at the hit, until somebody resumes it: by the gdb stub alone, the agent
-	 * refuses that.
+	 * The machine stops at the hit, until somebody resumes it. Only the gdb stub supports this.
 	 */
 	VMS_ENTRY_HALT,
 	VMS_ENTRY_TYPED, /* an expression, by its type: see vms_probe_set_condition */
 	/*
-	 * The call stack: vms_flow_value_stack. Frames of the kernel, from the innermost outwards,
-	 * and of a program that has called it, the one where it did so. At a hit in a program,
-	 * those that frame pointers show. Where the hit happens, only registers and stack memory
-	 * are copied; frames are found when the hit has come to vmscope.
+	 * The call stack: vms_flow_value_stack. It has the frames of the kernel, from the innermost
+	 * outwards, and the frame of the program that has called the kernel. At a hit in a program,
+	 * it has the frames that frame pointers lead to. The hit only copies registers and stack
+	 * memory. vmscope finds the frames later.
 	 */
 	VMS_ENTRY_STACK,
 	/*
@@ -59,40 +58,40 @@ enum vms_entry_kind {
 };
 
 /*
- * Called in a thread of the flow for a record that is complete. `memory` shows what the vCPU sees,
- * with its registers, and the machine stands still; it is NULL if the vCPU has gone on (agent).
- * False with an error: the record says so.
+ * Called in a thread of the flow for a complete record. `memory` is the memory of the vCPU, by its
+ * registers, while the machine is stopped. It is NULL if the vCPU already runs again (agent). If
+ * the callback returns false with an error, the value of its entry becomes VMS_FLOW_FAILED.
  */
 typedef bool (*vms_flow_callback)(const struct vms_flow_record *record, struct vms_memory *memory,
 				  void *data, GError **error);
 
 struct vms_entry {
 	enum vms_entry_kind kind;
-	const char *name; /* of the value; NULL: what it is, as "rdi" or "mem(rsi+16,4)" */
+	const char *name; /* of the value; by default like "rdi" or "mem(rsi+16,4)" */
 	const char *reg;  /* REGISTER */
-	/* MEMORY: names of registers, or NULL: none. `scale` is 1 to 255; 0 means 1. */
+	/* MEMORY: names of registers, or NULL. `scale` is 1 to 255; 0 means 1. */
 	const char *base, *index;
 	unsigned scale;
 	int64_t offset;
-	/* MEMORY, BYTES, STRING: bytes; TYPED: no more than so many, or 0; lists: of each item */
+	/* MEMORY, BYTES, STRING: bytes; TYPED: the limit in bytes, or 0; lists: of each item */
 	uint32_t size;
 	const char *expression; /* all from EXPRESSION to STRING, TYPED, STRINGS, PIECES */
 	/*
-	 * BYTES: how many bytes there are, NULL: `size`. No more than `size` are collected; if they
-	 * are fewer than there are, the value is CUT. PIECES: how many pairs there are.
+	 * BYTES: the number of bytes; `size` if NULL. At most `size` are collected. If there are
+	 * more, the value is CUT. PIECES: the number of pairs.
 	 */
 	const char *count;
-	const char *limit;     /* PIECES: how many bytes of all count; NULL: all */
-	unsigned n_items;      /* lists: items, or pieces, at most; 1 to 32 */
+	const char *limit;     /* PIECES: how many of all bytes count; all if NULL */
+	unsigned n_items;      /* lists: the limit of items or pieces, 1 to 32 */
 	unsigned pointer_size; /* lists: of an address in the guest's array; 0: 8 bytes, else 4 */
 	vms_flow_callback callback;
 	void *data;		   /* of the callback */
-	void (*free_data)(void *); /* when the probe is freed; NULL: nothing to free */
+	void (*free_data)(void *); /* called when the probe is freed; may be NULL */
 };
 
 /*
- * Makes a probe without entries. `guest` gives the symbols of expressions, and what is needed to
- * know the current task; the probe does not keep it. `description` may be NULL.
+ * Makes a probe without entries. Expressions use the symbols, types and tasks of `guest`. The probe
+ * keeps no reference to it. `description` may be NULL.
  */
 struct vms_probe *vms_probe_new(struct vms_machine *machine, struct vms_guest *guest,
 				const char *description);
@@ -100,23 +99,23 @@ struct vms_probe *vms_probe_ref(struct vms_probe *probe);
 void vms_probe_unref(struct vms_probe *probe);
 const char *vms_probe_description(const struct vms_probe *probe);
 /*
- * Says that a probe without entries is for the function that begins at `va`: its expressions know
- * the function's arguments by their names and types and, if it is for the function's return, the
- * type of what it returns. Types of the kernel, for casts, are known at any address. False, with
- * the reason, if there is no such function or the guest's types do not tell its arguments: then
- * expressions do without. Errors: NOT_FOUND, UNSUPPORTED, UNREADABLE, MALFORMED, INVALID_STATE (it
- * has entries, or a condition).
+ * Sets the function of a probe without entries, which begins at `va`. Then expressions know the
+ * names and types of the function's arguments and, with `is_return`, the type of its result. Types
+ * of the kernel are known at any address, for casts. If this fails because there is no such
+ * function, or because the guest's types do not have its arguments, the probe can be used without
+ * them. Errors: NOT_FOUND, UNSUPPORTED, UNREADABLE, MALFORMED, INVALID_STATE (the probe has
+ * entries, or a condition).
  */
 bool vms_probe_set_function(struct vms_probe *probe, uint64_t va, bool is_return, GError **error);
 /*
- * Adds an entry of kind TYPED for each argument of the probe's function, called as the argument.
- * Those that cannot be told are left out. Errors: INVALID_STATE (its function is not known, or the
- * probe is for its return), and those of vms_probe_add.
+ * Adds an entry of kind TYPED for each argument of the probe's function, with the argument's name.
+ * Arguments that are not in registers are left out. Errors: INVALID_STATE (the function is not
+ * known, or the probe is for its return), and those of vms_probe_add.
  */
 bool vms_probe_add_arguments(struct vms_probe *probe, GError **error);
 /*
- * Adds an entry for what the probe's function returns; none if that is known to be nothing. Errors:
- * those of vms_probe_add.
+ * Adds an entry for the result of the probe's function, unless the function is known to return
+ * nothing. Errors: those of vms_probe_add.
  */
 bool vms_probe_add_result(struct vms_probe *probe, GError **error);
 /* True if expressions of the probe know an argument of this name. */
@@ -125,13 +124,13 @@ bool vms_probe_has_argument(const struct vms_probe *probe, const char *name);
  * Adds entries in their order: all, or none if it fails. Everything is copied. Errors:
  * INVALID_ARGUMENT (an unknown register or symbol, with the nearest names; an expression that
  * cannot be parsed, with the position; a size of 0; more than a hit can hold), INVALID_STATE (the
- * probe is part of a flow already).
+ * probe is already part of a flow).
  */
 bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, size_t n,
 		   GError **error);
 /*
- * Lets hits count only if an expression is not 0. It is evaluated where the hit happens. Hits at
- * which it cannot be told, since memory cannot be read, do not count, but are counted apart.
+ * Sets a condition: hits count only if the expression is not 0. It is evaluated at the hit. If it
+ * cannot be evaluated, because memory cannot be read, the hit is counted as unknown.
  *
  * Expressions are those of C over 64-bit integers: || && | ^ & == != < <= > >= << >> + - * / %, the
  * unary - ! ~, parentheses, numbers and characters. Names are registers, parts of registers (edi,
@@ -139,16 +138,16 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * vCPU), pid and tid (of the guest's current process and thread), duration (at the return of
  * a call: see vms_flow_add_call), and symbols (their addresses).
  * u8(A), u16(A), u32(A), u64(A) and s8 to s64 read memory at address A. str(A) == "text" and comm
- * == "text" compare strings. Numbers are unsigned, but for what s8 to s64 read and a unary minus
- * makes: then comparison and division are signed.
+ * == "text" compare strings. Numbers are unsigned, except those that s8 to s64 read and results of
+ * a unary minus. With these, comparison and division are signed.
  *
  * Where the guest's types are known (vms_probe_set_function), there are also the names of
  * arguments, before those of registers; `current`, the task; enumerators, and errors such as
  * ENOENT; members by . and ->, elements by [], *, & and casts as C has them:
- * sk->__sk_common.skc_dport, a->list[3].name, ((struct sock *)arg0)->sk_type. What has a type is
- * read with its size and sign. Arithmetic counts bytes, whatever the type. char arrays and pointers
- * to constant characters can be compared with "text". htons(80) and htonl(1) are constants in
- * network order.
+ * sk->__sk_common.skc_dport, a->list[3].name, ((struct sock *)arg0)->sk_type. Values with types are
+ * read with their size and sign. Arithmetic with pointers counts bytes. char arrays and pointers to
+ * constant characters can be compared with "text". htons(80) and htonl(1) are constants in network
+ * byte order.
  *
  * Errors: as vms_probe_add.
  */
@@ -177,11 +176,11 @@ struct vms_flow_options {
 	size_t size;   /* sizeof(struct vms_flow_options) */
 	bool one_vcpu; /* only hits of `vcpu` count */
 	unsigned vcpu;
-	struct vms_probe *common; /* is collected at every hit, too; NULL: none */
-	bool without_tasks;	  /* records do not tell process and thread: hits cost less */
+	struct vms_probe *common; /* is also collected at every hit; or NULL */
+	bool without_tasks;	  /* records have no process and thread, so hits cost less */
 	/*
-	 * Called with every record, in order, in a thread of the flow's. It must not call the flow,
-	 * but may take a reference to the record. NULL: nothing is called.
+	 * Called with every record, in order, in a thread of the flow. It must not call the flow,
+	 * but may take a reference to the record. May be NULL.
 	 */
 	void (*each)(struct vms_flow_record *record, void *data);
 	void *data;
@@ -189,15 +188,16 @@ struct vms_flow_options {
 
 struct vms_flow_progress {
 	uint64_t records;  /* since vms_flow_new */
-	uint64_t dropped;  /* records that a limit has pushed out; vms_flow_clear does not count */
-	uint64_t rejected; /* hits whose condition did not hold */
-	uint64_t unknown;  /* hits whose condition could not be told */
+	uint64_t dropped;  /* records dropped because of the limit, not by vms_flow_clear */
+	uint64_t rejected; /* hits whose condition was false */
+	uint64_t unknown;  /* hits whose condition could not be evaluated */
 	uint64_t lost;	   /* hits that could not be recorded */
 };
 
 /*
- * Makes an empty flow in a machine and its guest. It keeps both until it is freed. `options` are
- * copied; NULL: all vCPUs, nothing common. Errors: INVALID_ARGUMENT (the options: no such vCPU).
+ * Makes an empty flow in a machine and its guest. It keeps references to both. `options` are
+ * copied; they may be NULL for all vCPUs and no common probe. Errors: INVALID_ARGUMENT (there is no
+ * such vCPU).
  */
 struct vms_flow *vms_flow_new(struct vms_machine *machine, struct vms_guest *guest,
 			      const struct vms_flow_options *options, GError **error);
@@ -211,13 +211,12 @@ void vms_flow_unref(struct vms_flow *flow);
 bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct vms_probe *probe,
 		  GError **error);
 /*
- * Adds a function, whose calls are followed until they return: each is one record, made when it
- * returns, with the entries of `probe` as they were at the call, those of `returned` as they are at
- * the return, and the time between. The conditions of both must hold. In those of `returned`,
- * retval is what the function returns, `duration` the time in ns since it was called, and arguments
- * (arg0 to arg5, and by their names) are those of the call; memory is what it is at the return.
- * `va` is where the function begins. A call whose task never comes back to it becomes no record.
- * Errors: as vms_flow_add.
+ * Adds a function, which begins at `va`, and follows its calls until they return. Each call is one
+ * record, made at the return, with the entries of `probe` from the call, those of `returned` from
+ * the return, and the time between. The conditions of both must be true. In expressions of
+ * `returned`, retval is the result of the function, `duration` is the time in ns since the call,
+ * and arguments (arg0 to arg5, and by their names) are those of the call. Memory is read at the
+ * return. A call that never returns becomes no record. Errors: as vms_flow_add.
  */
 bool vms_flow_add_call(struct vms_flow *flow, uint64_t va, struct vms_probe *probe,
 		       struct vms_probe *returned, GError **error);
@@ -234,8 +233,8 @@ bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct
 /* Returns the addresses of all places, each once, sorted: a new array of uint64_t. */
 GArray *vms_flow_addresses(struct vms_flow *flow);
 /*
- * Takes all places at `n` addresses away. Addresses without a place are no error. Records of the
- * places stay. Errors: INVALID_STATE (it is enabled).
+ * Removes all places at `n` addresses. Addresses without a place are not an error. Records of the
+ * places remain. Errors: INVALID_STATE (it is enabled).
  */
 bool vms_flow_remove(struct vms_flow *flow, const uint64_t *vas, size_t n, GError **error);
 /*
@@ -247,20 +246,20 @@ bool vms_flow_remove(struct vms_flow *flow, const uint64_t *vas, size_t n, GErro
 bool vms_flow_enable(struct vms_flow *flow, uint64_t max_hits, uint64_t max_records,
 		     GError **error);
 /*
- * Takes the probes of this flow away, and nobody else's; all records are there then. Goes on after
- * an error and returns the first: also why the flow has disabled itself, if not by its limit.
+ * Removes the probes of this flow. All its records are available then. Continues after an error,
+ * and returns the first one. If an error has ended the flow before, returns that error.
  */
 bool vms_flow_disable(struct vms_flow *flow, GError **error);
 /*
- * Waits until the flow is disabled: by its limit, by vms_flow_disable or by an error, which
- * vms_flow_disable returns; or until `until_ns` (CLOCK_MONOTONIC; UINT64_MAX: no limit). True if it
- * is.
+ * Waits until the flow is disabled by its limit, by vms_flow_disable or by an error, which
+ * vms_flow_disable returns. Waits at most until `until_ns` (CLOCK_MONOTONIC; UINT64_MAX: no limit).
+ * True if the flow is disabled.
  */
 bool vms_flow_wait(struct vms_flow *flow, uint64_t until_ns);
 void vms_flow_get_progress(struct vms_flow *flow, struct vms_flow_progress *ret);
 /* Takes a snapshot of the records that are kept, also while it is enabled. */
 struct vms_flow_report *vms_flow_get_report(struct vms_flow *flow);
-/* Forgets the records. */
+/* Drops the records. */
 void vms_flow_clear(struct vms_flow *flow);
 
 /* ---- records -------------------------------------------------------------------- */
@@ -268,11 +267,11 @@ void vms_flow_clear(struct vms_flow *flow);
 enum vms_flow_value_status {
 	VMS_FLOW_KNOWN,
 	/*
-	 * Memory or a register could not be read. If it is text of an entry of kind TYPED, its
-	 * bytes are the pointer that leads there, or none.
+	 * Memory or a register could not be read. If the value is text of an entry of kind TYPED,
+	 * its bytes are the pointer to the text, or there are none.
 	 */
 	VMS_FLOW_UNREADABLE,
-	VMS_FLOW_CUT,	 /* a string that is longer than what was collected */
+	VMS_FLOW_CUT,	 /* a string that is longer than the collected bytes */
 	VMS_FLOW_FAILED, /* a callback failed */
 };
 
@@ -281,21 +280,20 @@ struct vms_flow_value {
 	const void *bytes; /* owned by the record; numbers are little-endian; may be unaligned */
 	size_t size;
 	/*
-	 * Of a value of an entry of kind TYPED or STACK that was saved: what vms_probe_format_value
-	 * made of it then, as UTF-8 of `text_size` bytes without a terminator; owned by the record.
-	 * Else NULL.
+	 * For a saved value of kind TYPED or STACK, the text of vms_probe_format_value when it was
+	 * saved: UTF-8 of `text_size` bytes without a terminator, owned by the record. Else NULL.
 	 */
 	const char *text;
 	size_t text_size;
 };
 
 /*
- * Gets the stack that a value of kind STACK is, of VMS_STACK_DEFAULT frames at most. Their `sp` is
- * 0. The number of loaded code in them is known to the guest's symbolizer; in a report that was
- * loaded from a file it means nothing. False: the value is not known, or no stack.
+ * Gets the stack of a value of kind STACK, which has at most VMS_STACK_DEFAULT frames. Their `sp`
+ * is 0. The guest's symbolizer knows their numbers of loaded code, which are not valid in a report
+ * from a file. False if the value is not known, or not a stack.
  */
 bool vms_flow_value_stack(const struct vms_flow_value *value, struct vms_stack *ret);
-/* Gets an item of a value that is a list. False: there are not so many. */
+/* Gets an item of a value that is a list. False if the list has fewer items. */
 bool vms_flow_value_item(const struct vms_flow_value *value, unsigned index,
 			 struct vms_flow_value *ret);
 
@@ -307,7 +305,7 @@ struct vms_flow_hit {
 	bool is_call;	      /* the record is a call that has returned: see vms_flow_add_call */
 	uint64_t duration_ns; /* of a call; `time_ns` is when it returned */
 	unsigned vcpu;
-	bool has_task; /* the next ones are known */
+	bool has_task; /* the fields below are known */
 	uint32_t pid, tid;
 	char comm[17];
 };
@@ -315,17 +313,18 @@ struct vms_flow_hit {
 struct vms_flow_record *vms_flow_record_ref(struct vms_flow_record *record);
 void vms_flow_record_unref(struct vms_flow_record *record);
 void vms_flow_record_hit(const struct vms_flow_record *record, struct vms_flow_hit *ret);
-/* Where it was hit, as "vfs_read+0x8". NULL: not known, or the report was not loaded from a file.
- */
+/* Returns the name of the place, like "vfs_read+0x8", or NULL. Only files have names of places. */
 const char *vms_flow_record_where(const struct vms_flow_record *record);
 /* The probe of the place; not a new reference. */
 const struct vms_probe *vms_flow_record_probe(const struct vms_flow_record *record);
 /* The common probe, or NULL. */
 const struct vms_probe *vms_flow_record_common(const struct vms_flow_record *record);
-/* The probe of a call's return; NULL: the record is no call. */
+/* The probe of a call's return, or NULL if the record is not a call. */
 const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *record);
-/* Get a value of the place's probe, of the common one, or of the return's. False: there is no such
- * entry. */
+/*
+ * Get a value of the place's probe, of the common one, or of the return's. False if there is no
+ * such entry.
+ */
 bool vms_flow_record_value(const struct vms_flow_record *record, size_t index,
 			   struct vms_flow_value *ret);
 bool vms_flow_record_common_value(const struct vms_flow_record *record, size_t index,
@@ -334,10 +333,10 @@ bool vms_flow_record_returned_value(const struct vms_flow_record *record, size_t
 				    struct vms_flow_value *ret);
 
 /*
- * Appends a value of an entry of kind TYPED as C writes it (vms_type_format); text that a pointer
- * leads to in quotes; "(unreadable)" if it is not known. One of kind STACK as its frames, the
- * innermost first, with ";" between them, as "vfs_read+0x0;ksys_read+0x6f". If the value was saved,
- * that is what it was formatted as then. `value` is one of that entry.
+ * Appends the text of a value of an entry. Kind TYPED: as in C (vms_type_format), with text at a
+ * pointer in quotes, and "(unreadable)" if the value is not known. Kind STACK: its frames, the
+ * innermost first, with ";" between them, like "vfs_read+0x0;ksys_read+0x6f". For a saved value, it
+ * is the saved text. `value` must be one of that entry.
  */
 void vms_probe_format_value(const struct vms_probe *probe, size_t index,
 			    const struct vms_flow_value *value, GString *out);
@@ -377,14 +376,14 @@ struct vms_flow_range {
 	uint64_t first, last;
 };
 
-/* What a known value is: bytes, all of them, no more and no less; or a number of any width. */
+/* A value to match: exactly these bytes, or a number of any width in a range. */
 struct vms_flow_match {
 	const void *bytes;
 	size_t size;
-	const char *name; /* of the value; NULL: of any name */
-	/* The value has 8 bytes at most, and lies in `number`: as it is, or with its sign. */
+	const char *name; /* of the value; NULL for any name */
+	/* The value has at most 8 bytes, and is in `number`, either as unsigned or as signed. */
 	bool is_number;
-	struct vms_flow_range number; /* from a negative number on if it would end before */
+	struct vms_flow_range number; /* signed if `first` is greater than `last` */
 };
 
 struct vms_flow_filter {
@@ -394,7 +393,8 @@ struct vms_flow_filter {
 	/* Each must be a known value of one of the record's probes, in any order. */
 	const struct vms_flow_match *values;
 	size_t n_values;
-	/* With "*" for any text and "?" for one character. Where a name is not known, none matches.
+	/*
+	 * With "*" for any text and "?" for one character. A record without a name never matches.
 	 */
 	const char *comm, *where;
 };
@@ -416,32 +416,31 @@ struct vms_flow_report *vms_flow_report_without(const struct vms_flow_report *re
 
 /* ---- saved reports ---------------------------------------------------------------- */
 
-/* What a file says besides the records. */
+/* The content of a file besides the records. */
 struct vms_flow_saved {
 	size_t size;		/* sizeof(struct vms_flow_saved) */
 	uint64_t begin_ns;	/* when the trace began, by the clock of the records */
-	uint64_t begin_real_ns; /* the same since 1970, in UTC; 0: the file lacks both */
+	uint64_t begin_real_ns; /* the same since 1970, in UTC; 0 if the file has neither */
 	struct vms_flow_progress progress;
 	/* Only of a report that was loaded: */
-	bool is_complete;	/* false: the end of the file is missing, and so is `progress` */
+	bool is_complete;	/* false if the end of the file, and so `progress`, is missing */
 	uint64_t damaged_bytes; /* that could not be read, in one place or several */
 	uint64_t damaged_at;	/* offset of the first of them in the file */
-	uint64_t missing;	/* records that were saved and are not there; 0 if not complete */
+	uint64_t missing;	/* records that were saved, but are lost; 0 if not complete */
 };
 
 /*
- * Saves a report into a file, which appears when it is complete. `guest` names the places; NULL:
- * they keep the names that they were saved with. `saved` may be NULL. If the disk is full, the file
- * keeps what it could take, and the error says how much that is. The records are saved as they are;
- * docs/flow-report.md describes the file. Errors: IO, PERMISSION, INVALID_ARGUMENT (a probe has
- * more than a megabyte of names).
+ * Saves a report into a file, which appears when it is complete. `guest` names the places. If it is
+ * NULL, they keep the names that they were saved with. `saved` may be NULL. If the disk is full,
+ * the file keeps the first records, and the error says how many. docs/flow-report.md describes the
+ * file. Errors: IO, PERMISSION, INVALID_ARGUMENT (a probe has more than a megabyte of names).
  */
 bool vms_flow_report_save(const struct vms_flow_report *report, struct vms_guest *guest,
 			  const struct vms_flow_saved *saved, const char *path, GError **error);
 /*
- * Loads a report that was saved. What is whole in a file that is cut or damaged is loaded, and
- * `ret`, which may be NULL, says what is not. Errors: NOT_FOUND, IO, MALFORMED (nothing in it is of
- * this format), UNSUPPORTED (a later version of the format).
+ * Loads a saved report. Of a file that is cut off or damaged, it loads all complete records, and
+ * `ret`, which may be NULL, describes the damage. Errors: NOT_FOUND, IO, MALFORMED (nothing in it
+ * has this format), UNSUPPORTED (a later version of the format).
  */
 struct vms_flow_report *vms_flow_report_load(const char *path, struct vms_flow_saved *ret,
 					     GError **error);

@@ -13,9 +13,9 @@ VMS_BEGIN_DECLS
 
 /*
  * Makes a profile of the hits of an aggregate. `index` is the entry of the key's probe that is the
- * stack (VMS_ENTRY_STACK); rows that differ in other keys alone are added up. `guest` names the
- * addresses; it is that of the flow. The caller has to free it. Errors: INVALID_ARGUMENT (that
- * entry is no stack), NOT_FOUND (there is no hit whose stack is known).
+ * stack (VMS_ENTRY_STACK). Rows that only differ in other keys are added up. `guest` names the
+ * addresses; it is that of the flow. The caller has to free the profile. Errors: INVALID_ARGUMENT
+ * (that entry is not a stack), NOT_FOUND (no hit has a known stack).
  */
 struct vms_profile *vms_flow_profile_new(const struct vms_aggregate *aggregate, size_t index,
 					 struct vms_guest *guest, GError **error);

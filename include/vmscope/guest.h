@@ -21,9 +21,9 @@ enum vms_guest_kind {
 };
 
 /*
- * Finds out what runs in a machine. A guest that is not understood is no error: its kind is NONE,
- * and vms_guest_why says what was missing. If only a part is not understood (no BTF, no ORC), the
- * rest can be used.
+ * Finds out what runs in a machine. A guest that is not understood is not an error: its kind is
+ * NONE, and vms_guest_why says what was missing. If only a part is not understood (no BTF, no ORC),
+ * the rest can be used.
  *
  * Holds the machine while it reads the registers and finds the kernel's image by them. The guest
  * runs while the rest is read. A machine that must not be held now is observed instead
@@ -181,7 +181,7 @@ bool vms_guest_current(struct vms_guest *guest, struct vms_memory *memory,
  * is an error. Errors: UNSUPPORTED (no types), MALFORMED (a list that does not end), UNREADABLE.
  */
 GArray *vms_guest_tasks(struct vms_guest *guest, GError **loss, GError **error);
-/* What is told of a task beside who it is. Members are NULL or UINT64_MAX if they are not known. */
+/* Further facts about a task. Members are NULL or UINT64_MAX if they are not known. */
 struct vms_task_facts {
 	uint64_t cpu_ns;       /* processor time of the thread */
 	uint64_t ended_cpu_ns; /* that of threads of its process that have ended */
@@ -191,9 +191,9 @@ struct vms_task_facts {
 	char *container;
 };
 /*
- * Reads what is told of a task that vms_guest_tasks gave. Hold the machine from then on for a
- * consistent picture. False if the guest's system tells nothing. The caller clears `ret`. For any
- * thread.
+ * Reads further facts about a task of vms_guest_tasks. Hold the machine from that call on for a
+ * consistent picture. False if the guest's system has no such facts. The caller clears `ret`. For
+ * any thread.
  */
 bool vms_guest_task_facts(struct vms_guest *guest, const struct vms_task *task,
 			  struct vms_task_facts *ret);
@@ -224,8 +224,8 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 /*
  * Opens the files behind the addresses that vms_guest_note_address has noted since the last call,
  * so that the guest's symbolizer knows their functions. It reads the guest's page cache, which
- * takes milliseconds: call it while nothing is held. A process may end meanwhile; its files usually
- * stay in the page cache. For any thread.
+ * takes milliseconds: call it while nothing is held. A process may end before the call; its files
+ * usually stay in the page cache. For any thread.
  */
 void vms_guest_read_files(struct vms_guest *guest);
 

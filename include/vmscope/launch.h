@@ -17,7 +17,8 @@ typedef struct vms_launch vms_launch;
 /* Whether QEMU gets the agent, and what happens if it cannot take it. */
 enum vms_launch_agent {
 	VMS_LAUNCH_WITHOUT_AGENT,
-	VMS_LAUNCH_MAY_HAVE_AGENT, /* QEMU is started without it; the log tells why (INFO) */
+	VMS_LAUNCH_MAY_HAVE_AGENT, /* QEMU is started without it if it cannot be used; the log says
+				      why (INFO) */
 	/* The same, but a WARNING, unless QEMU's accelerator is the reason. */
 	VMS_LAUNCH_TRY_AGENT,
 	VMS_LAUNCH_NEED_AGENT, /* QEMU is not started */
@@ -88,7 +89,7 @@ void vms_launch_end(struct vms_launch *launch);
 
 /*
  * True if a command gives QEMU the option `name` ("daemonize" is -daemonize or --daemonize). Words
- * before QEMU's name are not looked at.
+ * before QEMU's name are ignored.
  */
 bool vms_launch_has_option(const char *const *command, const char *name);
 

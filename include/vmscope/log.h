@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages for the person who runs the program. The library prints nothing by itself. */
+/* Messages for the user of the program. The library itself prints nothing. */
 #pragma once
 
 #include <vmscope/declare.h>
@@ -13,15 +13,15 @@ typedef void (*vms_log_handler)(enum vms_log_level level, const char *message, v
 /*
  * Sets the handler, which gets every message up to `level`, one at a time. NULL, the default, drops
  * all messages. A thread of the log calls the handler: it may block (a terminal that nobody reads)
- * without delaying anybody. This call waits until the handler before has had all messages that were
- * logged before. Do not call it from a handler, or from two threads at once.
+ * without delaying other threads. This call waits until the previous handler has received all
+ * messages that were logged before. Do not call it from a handler, or from two threads at once.
  */
 void vms_log_set_handler(vms_log_handler handler, void *data, enum vms_log_level level);
 
 /*
  * Logs a message. It never waits for the handler, so that a thread may log while it holds a
  * machine. When VMS_LOG_WAITING messages wait for the handler, further ones are lost, and the
- * handler is told how many. For any thread.
+ * handler gets a message with their number. For any thread.
  */
 void vms_log(enum vms_log_level level, const char *format, ...) G_GNUC_PRINTF(2, 3);
 #define VMS_LOG_WAITING 256

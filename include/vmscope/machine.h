@@ -45,9 +45,10 @@ struct vms_machine *vms_machine_open_agent(const char *path, GError **error);
 /*
  * Opens any gdb remote stub by its address: the path of a unix socket, or HOST:PORT. A stub stops
  * its machine when a client connects. If the machine was running, it runs again when this returns.
- * A stub does not tell whether the machine was running: unless QEMU's monitor behind the stub
- * tells, this assumes that it was. Errors: UNSUPPORTED (the stub does not describe its registers,
- * or an unknown architecture), BUSY (the stub serves another client), TIMEOUT, CLOSED, PROTOCOL.
+ * A stub does not report whether the machine was running. It is assumed that it was, unless the
+ * stub is QEMU's and its monitor reports something else. Errors: UNSUPPORTED (the stub does not
+ * describe its registers, or an unknown architecture), BUSY (the stub serves another client),
+ * TIMEOUT, CLOSED, PROTOCOL.
  */
 struct vms_machine *vms_machine_open_gdb(const char *address, GError **error);
 
@@ -76,9 +77,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_machine, vms_machine_unref)
 /*
  * Opens a core file as a machine that does not run. It reads files of vms_dump, of QEMU's
  * dump-guest-memory (ELF and kdump-compressed), of VirtualBox (formats 5, 6 and that of 2010), and
- * of Linux's /proc/vmcore and makedumpfile. To hold it costs nothing. vms_machine_core gives what
- * else the file tells. Errors: NOT_FOUND, PERMISSION, IO, UNSUPPORTED (no core file, an unknown
- * architecture), MALFORMED (with the offset in the file).
+ * of Linux's /proc/vmcore and makedumpfile. A hold of it costs nothing. vms_machine_core returns
+ * the rest of its content. Errors: NOT_FOUND, PERMISSION, IO, UNSUPPORTED (not a core file, an
+ * unknown architecture), MALFORMED (with the offset in the file).
  */
 struct vms_machine *vms_machine_open_core(const char *path, GError **error);
 
@@ -241,8 +242,8 @@ bool vms_machine_release(struct vms_machine *machine, int vcpu, GError **error);
 bool vms_machine_is_paused(struct vms_machine *machine);
 /*
  * How long, in ns, the machine had been paused in all between its opening and `time_ns`
- * (CLOCK_MONOTONIC). The guest's clock has lost as much against the host's. 0 if the engine cannot
- * tell.
+ * (CLOCK_MONOTONIC). The guest's clock has lost as much against the host's. 0 if the engine does
+ * not know.
  */
 uint64_t vms_machine_paused_ns(struct vms_machine *machine, uint64_t time_ns);
 
@@ -253,17 +254,18 @@ enum vms_machine_end {
 };
 enum vms_machine_end vms_machine_ended(struct vms_machine *machine);
 /*
- * How often the machine was reset since it was opened; 0 if the engine cannot tell. What was learnt
- * of its guest before a reset is void: see vms_guest_is_stale.
+ * How often the machine was reset since it was opened, or 0 if the engine does not know. After a
+ * reset, nothing that is known of the guest is valid: see vms_guest_is_stale.
  */
 uint64_t vms_machine_resets(struct vms_machine *machine);
 
 /*
- * The epoch: a number that stands for one continuous hold and is never used again; 0 while nothing
- * is held. In an epoch of the whole machine (VMS_ALL_VCPUS) whatever was read stays true. In an
- * epoch of one vCPU whatever was read was true at some moment of this hold. Only what no other vCPU
- * writes to (its registers, usually its stack) stays true: other vCPUs may run, and change what
- * they share with it. If the engine holds all vCPUs at once, every vCPU has the machine's epoch.
+ * The epoch: the number of one continuous hold, which is never used again. It is 0 while nothing is
+ * held. In an epoch of the whole machine (VMS_ALL_VCPUS), all that was read remains true. In an
+ * epoch of one vCPU, all that was read was true at some moment of the hold, but other vCPUs may run
+ * and change what they share with this one. Only what they do not write to (its registers, usually
+ * its stack) remains true. If the engine holds all vCPUs at once, every vCPU has the machine's
+ * epoch.
  */
 uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu);
 
@@ -285,10 +287,10 @@ bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_reg
 bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			  GError **error);
 /*
- * Adds registers of a vCPU that were learnt elsewhere. (A core file that a Linux kernel wrote has
- * no control registers, but the kernel's memory tells what matters of them.) From now on the calls
- * above give them for registers that the engine does not know; those that are assumed there
- * (vms_regs_assume) stay unknown. Call it before other threads use the machine.
+ * Adds registers of a vCPU that the engine does not know. (A core file that a Linux kernel wrote
+ * has no control registers, but the important ones can be derived from the kernel's memory.) The
+ * calls above give them from now on. Registers that are only assumed in `learnt` (vms_regs_assume)
+ * remain unknown. Call it before other threads use the machine.
  */
 void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
 			  const struct vms_regs *learnt);
@@ -300,8 +302,8 @@ void vms_machine_add_regs(struct vms_machine *machine, unsigned vcpu,
  */
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size);
 /*
- * True if the memory at `pa` can be read by a gdb stub alone: slowly, and a machine that runs
- * stands still again and again meanwhile.
+ * True if the memory at `pa` can only be read by a gdb stub. That is slow, and stops a running
+ * machine for a short time again and again.
  */
 bool vms_machine_read_stops(struct vms_machine *machine, uint64_t pa);
 
@@ -321,7 +323,7 @@ size_t vms_machine_read_parts(struct vms_machine *machine, const struct vms_phys
 
 /*
  * Finds the first part [*begin, *stop) of [pa, end) that may hold anything but zeros. Memory before
- * it was never written to, or was left out of a core file. If the engine cannot tell, the part is
+ * it was never written to, or was left out of a core file. If the engine does not know, the part is
  * all of [pa, end). False if there is no such part. While the machine runs, the answer may be
  * outdated at once.
  */

@@ -36,7 +36,7 @@ struct vms_recording_stats {
 
 /*
  * Reads a recording. A damaged file is read as far as it can be; vms_recording_damages tells what
- * is missing. Errors: NOT_FOUND, PERMISSION, IO, MALFORMED (it is no recording at all).
+ * is missing. Errors: NOT_FOUND, PERMISSION, IO, MALFORMED (it is not a recording).
  */
 struct vms_recording *vms_recording_load(const char *path, GError **error);
 void vms_recording_free(struct vms_recording *recording);
@@ -49,9 +49,9 @@ void vms_recording_get_stats(const struct vms_recording *recording,
 			     struct vms_recording_stats *ret);
 /*
  * Appends the names of all functions in the recording to `out`, and the code of those that were
- * executing, as records that belong to the end of its file. They are read from the files that were
- * mapped, where those have the same build id, and from /proc/kallsyms. Call it on the host that was
- * recorded, soon. The session of a guest has told of them already: then it appends nothing.
+ * executing, as records for the end of its file. They are read from the mapped files, if these
+ * still have the same build id, and from /proc/kallsyms. Call it on the recorded host, soon after
+ * the recording. The session of a guest has already recorded them: then it appends nothing.
  */
 void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
 /*

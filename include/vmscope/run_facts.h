@@ -32,8 +32,8 @@ bool vms_sample_ended_early(enum vms_sample_end end);
 enum vms_sample_failure {
 	VMS_SAMPLE_FAIL_HOLD,	 /* the vCPU could not be held */
 	VMS_SAMPLE_FAIL_REGS,	 /* its registers could not be read */
-	VMS_SAMPLE_FAIL_TORN,	 /* the watchdog had released it meanwhile */
-	VMS_SAMPLE_FAIL_PAUSED,	 /* somebody else had paused the machine, or it slept */
+	VMS_SAMPLE_FAIL_TORN,	 /* the watchdog has released the vCPU during the sample */
+	VMS_SAMPLE_FAIL_PAUSED,	 /* the owner had paused the machine, or it slept */
 	VMS_SAMPLE_FAIL_NOT_NOW, /* a migration, a snapshot or a backup was under way */
 	VMS_SAMPLE_N_FAILURES,
 };
@@ -48,9 +48,9 @@ struct vms_sample_stats {
 	/*
 	 * Ticks at which the sample before was still being taken. A run has a tick at its begin and
 	 * after every interval, but none at the very end of its duration. So the sum of samples,
-	 * missed and failed is duration / interval, rounded up. For a run that ends sooner it is
-	 * 1 + elapsed / interval, rounded down. While the run goes on, a tick counts as missed
-	 * until its sample has been taken.
+	 * missed and failed is duration / interval, rounded up. For a run that ends sooner, it is 1
+	 * + elapsed / interval, rounded down. During the run, a tick counts as missed until its
+	 * sample has been taken.
 	 */
 	uint64_t missed;
 	uint64_t failed[VMS_SAMPLE_N_FAILURES];

@@ -36,8 +36,8 @@ typedef bool (*vms_sample_progress)(int percent, void *data);
 
 /*
  * Makes a report on `machine`, which is sampled every `interval_us`. If `guest` is NULL, each start
- * detects it. Otherwise `guest` is used until the machine is reset. The next start then detects the
- * guest anew, and adds the same symbol files to it. Errors: INVALID_ARGUMENT (the interval is out
+ * detects it. Otherwise `guest` is used until the machine is reset. Then the next start detects the
+ * guest again, and adds the same symbol files to it. Errors: INVALID_ARGUMENT (the interval is out
  * of range, or a flag is unknown).
  */
 struct vms_sample_report *vms_sample_report_new(struct vms_machine *machine,
@@ -93,8 +93,8 @@ struct vms_guest *vms_sample_report_guest(struct vms_sample_report *report);
 bool vms_sample_report_stats(struct vms_sample_report *report, unsigned vcpu,
 			     struct vms_sample_stats *ret);
 /*
- * Returns the facts of the last run, newly allocated, without items. While the run goes on, they
- * are those until now.
+ * Returns the facts of the last run, newly allocated, without items. During the run, they are the
+ * facts so far.
  */
 struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sampler sessions: chosen threads are sampled into a buffer per CPU. What is in the buffers can be
- * read at any time, as records of the Fuchsia Trace Format. <vmscope/recording.h> makes profiles of
- * them. A session is a job: start, progress, stop, wait.
+ * Sampler sessions: chosen threads are sampled into a buffer per CPU. The caller can read the
+ * buffers at any time. They contain records of the Fuchsia Trace Format, from which
+ * <vmscope/recording.h> makes profiles. A session is a job: start, progress, stop, wait.
  *
- * An engine takes the samples. That of the host samples threads of this host by perf_event_open(2).
- * Without CAP_PERFMON it sees what the sysctl kernel.perf_event_paranoid allows. That of a guest
- * looks at each vCPU once per period, and keeps the sample if the vCPU runs a thread of a target.
+ * An engine takes the samples. The host's engine samples threads of this host by
+ * perf_event_open(2). Without CAP_PERFMON, the sysctl kernel.perf_event_paranoid limits what it
+ * sees. The engine of a guest samples each vCPU once per period, and keeps the sample if the vCPU
+ * runs a thread of a target.
  *
- * All of this may be called from any thread; one thread at a time reads.
+ * Any thread may call these functions. Only one thread at a time may read the buffers.
  */
 #pragma once
 
@@ -61,7 +62,7 @@ struct vms_sampler_options {
 	 * stack that they wait with. Excludes `user_only`.
 	 */
 	bool wall;
-	/* For the engine of a guest alone, which keeps references. */
+	/* Only for the engine of a guest, which keeps references. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
 };
@@ -129,16 +130,16 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_sampler, vms_sampler_free)
 
 /*
  * Adds a target, before the start or while the session runs. Strings are copied. A thread that ends
- * in this moment is no error. Errors: INVALID_ARGUMENT, NOT_FOUND (no such target when it was
+ * in this moment is not an error. Errors: INVALID_ARGUMENT, NOT_FOUND (no such target when it was
  * added), INVALID_STATE (stopped), PERMISSION, UNSUPPORTED, IO.
  */
 bool vms_sampler_add(struct vms_sampler *sampler, const struct vms_sampler_target *target,
 		     GError **error);
 /*
- * Starts. All threads of all targets are attached when this returns; what is born in a target later
- * attaches by itself. A session is started once. Errors: INVALID_STATE (it was started before, or
- * has no target; nothing is changed), NOT_FOUND (every target has ended), PERMISSION and IO, which
- * name the limit of the kernel that it was.
+ * Starts. When it returns, all threads of all targets are sampled. Threads and processes that a
+ * target creates later are sampled, too. A session can be started once. Errors: INVALID_STATE (it
+ * was started before, or has no target; nothing is changed), NOT_FOUND (every target has ended),
+ * PERMISSION and IO, whose messages name the limit of the kernel.
  */
 bool vms_sampler_start(struct vms_sampler *sampler, GError **error);
 /* Stops. Returns when the last sample is in its buffer. Errors: INVALID_STATE (not running). */
@@ -152,16 +153,16 @@ bool vms_sampler_wait(struct vms_sampler *sampler, uint64_t until_ns);
 enum vms_sampler_state vms_sampler_state(struct vms_sampler *sampler);
 void vms_sampler_get_stats(struct vms_sampler *sampler, struct vms_sampler_stats *ret);
 /*
- * Why the session has ended before its targets: the guest was reset, its machine has gone. Newly
- * allocated; NULL if it has not.
+ * Returns why the session has ended before its targets: the guest was reset, or its machine has
+ * ended. Newly allocated. NULL if it has not ended before them.
  */
 char *vms_sampler_failure(struct vms_sampler *sampler);
 /* The exit status of the last command, as of waitpid(2); -1 if it has not ended. */
 int vms_sampler_command_status(struct vms_sampler *sampler);
 
 /*
- * Takes all that is in the buffers, and appends it to `out`: whole records of the Fuchsia Trace
- * Format. What one session gives from its start to its stop is, in that order, a whole file.
+ * Moves all records in the buffers to the end of `out`, in the Fuchsia Trace Format. The records of
+ * a session from its start to its stop, in this order, are a complete file.
  */
 void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out);
 

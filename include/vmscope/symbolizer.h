@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The symbolizer names addresses. It uses only tables that were added before, and asks nobody. So
- * the addresses of a sample record can be named after its guest has gone.
+ * The symbolizer names addresses. It only uses tables that were added before. So the addresses of a
+ * sample record can be named after its guest has ended.
  *
- * Threads: several may name, note and map at once. Symbol files and the kernel's image must be
- * added before anybody names. Strings live as long as the symbolizer. Only those of loaded code
- * that was not noted are void after the next vms_symbolizer_load.
+ * Several threads may name, note and map at once. Symbol files and the kernel's image must be added
+ * before the first address is named. Strings live as long as the symbolizer. Only those of loaded
+ * code that was not noted are void after the next vms_symbolizer_load.
  */
 #pragma once
 
@@ -60,8 +60,8 @@ uint32_t vms_symbolizer_note_code(struct vms_symbolizer *symbolizer, uint64_t va
 /* ---- adding address spaces, mappings and files ------------------------ */
 
 /*
- * Adds an address space. Copies `process` but for its index. Returns the copy with the index of the
- * new space. It lives as long as the symbolizer.
+ * Adds an address space. Copies `process` except for its index. Returns the copy with the index of
+ * the new space. It lives as long as the symbolizer.
  */
 const struct vms_process *vms_symbolizer_add_space(struct vms_symbolizer *symbolizer,
 						   const struct vms_process *process);
@@ -81,8 +81,8 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 void vms_symbolizer_load(struct vms_symbolizer *symbolizer, const struct vms_mapping *loaded,
 			 size_t n);
 /*
- * Adds a symbol file with its bias. It gives lines, and names to addresses without another name, in
- * all spaces. `is_kernel` is true for the kernel's own file. Takes ownership of `file`.
+ * Adds a symbol file with its bias. It provides lines, and names for addresses without another
+ * name, in all spaces. `is_kernel` is true for the kernel's own file. Takes ownership of `file`.
  */
 void vms_symbolizer_add_file(struct vms_symbolizer *symbolizer, struct vms_symbol_file *file,
 			     bool is_kernel);

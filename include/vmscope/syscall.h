@@ -31,10 +31,10 @@ struct vms_syscall {
 };
 
 /*
- * Lists the system calls, by name, in an array of struct vms_syscall; those of 32-bit programs,
- * which have functions and names of their own, among them. (On aarch64, where they share most
- * functions with 64-bit programs, only those that they do not.) Errors: UNSUPPORTED (the guest is
- * no Linux, or its kernel has no symbols).
+ * Lists the system calls in an array of struct vms_syscall, sorted by name. The list includes those
+ * of 32-bit programs, which have their own functions and names. (On aarch64, 32-bit programs share
+ * most functions with 64-bit programs; only the other ones are listed.) Errors: UNSUPPORTED (the
+ * guest is not a Linux, or its kernel has no symbols).
  */
 GArray *vms_guest_syscalls(struct vms_guest *guest, GError **error);
 

@@ -6,7 +6,7 @@
 
 VMS_BEGIN_DECLS
 
-/* The most frames of one stack, and how many are usual. */
+/* The limit of frames of a stack, and the default. */
 #define VMS_STACK_LIMIT	  1024
 #define VMS_STACK_DEFAULT 128
 
@@ -50,8 +50,8 @@ struct vms_stack {
 /*
  * Walks from `regs` outwards through `memory`, at most `depth` frames (1 to VMS_STACK_LIMIT).
  * Kernel frames are found by the guest's ORC tables if it has them, or else by frame pointers. User
- * frames are found by frame pointers, as it is not known whose they are. The stack has at least the
- * frame of the program counter. Call it from the thread that uses `memory`.
+ * frames are found by frame pointers, because their process is not known. The stack has at least
+ * the frame of the program counter. Call it from the thread that uses `memory`.
  */
 void vms_walk(struct vms_guest *guest, struct vms_memory *memory, const struct vms_regs *regs,
 	      unsigned depth, struct vms_stack *ret);

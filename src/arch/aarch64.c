@@ -69,7 +69,7 @@ static const struct vms_reg_desc registers[N_REGS] = {
 	[ID_AA64MMFR2_EL1] = { "ID_AA64MMFR2_EL1", 64, .is_seldom = true },
 };
 
-static bool bit(uint64_t value, unsigned n)
+static bool get_bit(uint64_t value, unsigned n)
 {
 	return value >> n & 1;
 }
@@ -101,11 +101,11 @@ static struct half read_half(const struct vms_regs *regs, bool is_upper)
 	const uint64_t ttbr = regs->value[is_upper ? TTBR1_EL1 : TTBR0_EL1];
 	struct half half = {
 		.is_upper = is_upper,
-		.is_off = bit(tcr, is_upper ? 23 : 7),
-		.ignores_top_byte = bit(tcr, is_upper ? 38 : 37),
-		.is_flat = bit(tcr, is_upper ? 42 : 41),
+		.is_off = get_bit(tcr, is_upper ? 23 : 7),
+		.ignores_top_byte = get_bit(tcr, is_upper ? 38 : 37),
+		.is_flat = get_bit(tcr, is_upper ? 42 : 41),
 		.is_lpa2 = tcr & TCR_DS,
-		.has_dirty = bit(tcr, TCR_HD),
+		.has_dirty = get_bit(tcr, TCR_HD),
 		.page_shift = page_shifts[is_upper][is_upper ? vms_aarch64_field(tcr, 31, 30)
 							     : vms_aarch64_field(tcr, 15, 14)],
 		.bits = 64 - (unsigned)(is_upper ? vms_aarch64_field(tcr, 21, 16)
@@ -127,7 +127,7 @@ static struct half read_half(const struct vms_regs *regs, bool is_upper)
 
 static bool has_mmu(const struct vms_regs *regs)
 {
-	return bit(regs->value[SCTLR_EL1], 0);
+	return get_bit(regs->value[SCTLR_EL1], 0);
 }
 
 /* True if `va`, which has no tag in its top byte, is in this half. */
@@ -146,7 +146,7 @@ static uint64_t remove_tag(const struct half *half, uint64_t va)
 
 uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va)
 {
-	const bool is_upper = bit(va, 55);
+	const bool is_upper = get_bit(va, 55);
 	const struct half half = read_half(regs, is_upper);
 	const uint64_t mask = vms_aarch64_low_bits(half.is_off ? 48 : half.bits);
 	return is_upper ? va | ~mask : va & mask;
@@ -227,23 +227,23 @@ static void add_limits(struct limits *limits, const struct half *half, uint64_t 
 {
 	if (half->is_flat)
 		return;
-	limits->read_only |= bit(entry, BELOW_READ_ONLY);
-	limits->no_user |= bit(entry, BELOW_NO_USER);
-	limits->kernel_nx |= bit(entry, BELOW_KERNEL_NX);
-	limits->user_nx |= bit(entry, BELOW_USER_NX);
+	limits->read_only |= get_bit(entry, BELOW_READ_ONLY);
+	limits->no_user |= get_bit(entry, BELOW_NO_USER);
+	limits->kernel_nx |= get_bit(entry, BELOW_KERNEL_NX);
+	limits->user_nx |= get_bit(entry, BELOW_USER_NX);
 }
 
 static void describe_page(const struct half *half, const struct limits *limits, uint64_t va,
 			  uint64_t entry, unsigned shift, struct vms_page *ret)
 {
-	const bool clean = half->has_dirty && bit(entry, DIRTY);
+	const bool clean = half->has_dirty && get_bit(entry, DIRTY);
 	ret->size = UINT64_C(1) << shift;
 	ret->va = va & ~(ret->size - 1);
 	ret->pa = get_entry_address(half, entry) & ~(ret->size - 1);
-	ret->writable = !limits->read_only && (!bit(entry, READ_ONLY) || clean);
-	ret->user = !limits->no_user && bit(entry, USER);
-	ret->executable = (!limits->kernel_nx && !bit(entry, KERNEL_NX)) ||
-			  (!limits->user_nx && !bit(entry, USER_NX));
+	ret->writable = !limits->read_only && (!get_bit(entry, READ_ONLY) || clean);
+	ret->user = !limits->no_user && get_bit(entry, USER);
+	ret->executable = (!limits->kernel_nx && !get_bit(entry, KERNEL_NX)) ||
+			  (!limits->user_nx && !get_bit(entry, USER_NX));
 }
 
 /*
@@ -263,14 +263,14 @@ static bool walk_to_page(struct vms_page_walk *tables, const struct half *half, 
 		uint64_t entry, index = va >> shift & vms_aarch64_low_bits(index_bits);
 		if (!vms_page_walk_entry(tables, *level, table_pa, size, index * ENTRY_BYTES,
 					 ENTRY_BYTES, &entry) ||
-		    !bit(entry, VALID))
+		    !get_bit(entry, VALID))
 			return false;
-		const bool is_page = *level == 1 && bit(entry, NOT_BLOCK);
-		if (is_page || (!bit(entry, NOT_BLOCK) && may_be_block(half, *level))) {
+		const bool is_page = *level == 1 && get_bit(entry, NOT_BLOCK);
+		if (is_page || (!get_bit(entry, NOT_BLOCK) && may_be_block(half, *level))) {
 			describe_page(half, &limits, va, entry, shift, ret);
 			return true;
 		}
-		if (!bit(entry, NOT_BLOCK))
+		if (!get_bit(entry, NOT_BLOCK))
 			return false;
 		add_limits(&limits, half, entry);
 		table_pa = get_entry_address(half, entry);
@@ -287,7 +287,7 @@ static bool aarch64_translate(const struct vms_regs *regs, const struct vms_read
 		return true;
 	}
 	struct vms_page_walk tables = { .phys = phys };
-	const struct half half = read_half(regs, bit(va, 55));
+	const struct half half = read_half(regs, get_bit(va, 55));
 	unsigned level;
 	return !half.is_off && half_holds(&half, remove_tag(&half, va)) &&
 	       walk_to_page(&tables, &half, va, ret, &level);
@@ -335,7 +335,7 @@ static unsigned count_valid(const struct half *half, const struct vms_reader *ph
 	if (!phys->read(phys->data, half->root, entries, n * ENTRY_BYTES))
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		n_valid += bit(entries[i], VALID);
+		n_valid += get_bit(entries[i], VALID);
 	return n_valid;
 }
 

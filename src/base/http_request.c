@@ -9,7 +9,7 @@ bool vms_http_request_is(struct vms_bytes bytes, const char *text)
 }
 
 /* Cuts off what stands before `end`, and removes both from `rest`. False if there is no `end`. */
-static bool cut(struct vms_bytes *rest, const char *end, struct vms_bytes *ret)
+static bool cut_part(struct vms_bytes *rest, const char *end, struct vms_bytes *ret)
 {
 	const size_t size = strlen(end);
 	const uint8_t *found = memmem(rest->data, rest->size, end, size);
@@ -49,7 +49,7 @@ static bool has_name(struct vms_bytes name, const char *wanted)
 static bool take_field(struct vms_bytes line, struct vms_http_request *request)
 {
 	struct vms_bytes name;
-	if (!cut(&line, ":", &name) || !is_plain(name))
+	if (!cut_part(&line, ":", &name) || !is_plain(name))
 		return false;
 	struct vms_bytes *field = has_name(name, "host")     ? &request->host
 				  : has_name(name, "origin") ? &request->origin
@@ -64,7 +64,7 @@ static bool take_field(struct vms_bytes line, struct vms_http_request *request)
 
 static bool take_first_line(struct vms_bytes line, struct vms_http_request *request)
 {
-	return cut(&line, " ", &request->method) && cut(&line, " ", &request->path) &&
+	return cut_part(&line, " ", &request->method) && cut_part(&line, " ", &request->path) &&
 	       is_plain(request->method) && is_plain(request->path) &&
 	       (vms_http_request_is(line, "HTTP/1.1") || vms_http_request_is(line, "HTTP/1.0"));
 }
@@ -76,9 +76,9 @@ enum vms_http_step vms_http_request_parse(struct vms_bytes bytes, struct vms_htt
 	if (bytes.size == 0 || !memmem(bytes.data, bytes.size, END_OF_LINE END_OF_LINE, 4))
 		return bytes.size < VMS_HTTP_REQUEST_LIMIT ? VMS_HTTP_INCOMPLETE
 							   : VMS_HTTP_MALFORMED;
-	if (!cut(&rest, END_OF_LINE, &line) || !take_first_line(line, ret))
+	if (!cut_part(&rest, END_OF_LINE, &line) || !take_first_line(line, ret))
 		return VMS_HTTP_MALFORMED;
-	while (cut(&rest, END_OF_LINE, &line) && line.size > 0)
+	while (cut_part(&rest, END_OF_LINE, &line) && line.size > 0)
 		if (!take_field(line, ret))
 			return VMS_HTTP_MALFORMED;
 	return VMS_HTTP_COMPLETE;

@@ -342,7 +342,7 @@ static int rename_to_new(const struct vms_outfile *file)
 	return renamed;
 }
 
-static bool give_name(struct vms_outfile *file, GError **error)
+static bool name_file(struct vms_outfile *file, GError **error)
 {
 	const struct vms_place *place = &file->place;
 	if (file->overwrite) {
@@ -377,7 +377,7 @@ bool vms_outfile_commit(struct vms_outfile *file, GError **error)
 	if (!file->direct) {
 		if (fsync(file->fd) < 0)
 			return set_file_error(file, "write", errno, error);
-		if (!give_name(file, error))
+		if (!name_file(file, error))
 			return false;
 		sync_folder(file);
 	}

@@ -48,7 +48,7 @@ void vms_calls_places_free(struct vms_calls_places *places)
 	g_free(places);
 }
 
-static struct vms_calls_place *place_at(const struct vms_calls_places *places, guint i)
+static struct vms_calls_place *get_place(const struct vms_calls_places *places, guint i)
 {
 	return &g_array_index(places->list, struct vms_calls_place, i);
 }
@@ -58,7 +58,7 @@ static const struct vms_calls_place *find_place(const struct vms_calls_places *p
 						uint64_t start, uint64_t end)
 {
 	for (guint i = 0; i < places->list->len; i++) {
-		const struct vms_calls_place *place = place_at(places, i);
+		const struct vms_calls_place *place = get_place(places, i);
 		if (place->start < end && start < place->end)
 			return place;
 	}
@@ -99,7 +99,7 @@ static bool find_image_place(const struct vms_calls_places *places,
 {
 	*number = 0;
 	for (guint i = 0; i < places->list->len; i++) {
-		const struct vms_calls_place *place = place_at(places, i);
+		const struct vms_calls_place *place = get_place(places, i);
 		if (place->image != image)
 			continue;
 		(*number)++;
@@ -146,7 +146,7 @@ GString *vms_calls_places_text(const struct vms_calls_places *places)
 	/* uftrace needs a stack to know which addresses are those of its own kernel traces. */
 	GString *text = g_string_new("7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n");
 	for (guint i = 0; i < places->list->len; i++) {
-		const struct vms_calls_place *place = place_at(places, i);
+		const struct vms_calls_place *place = get_place(places, i);
 		g_string_append_printf(text,
 				       "%012" G_GINT64_MODIFIER "x-%012" G_GINT64_MODIFIER
 				       "x r-xp 00000000 00:00 0 guest",
@@ -188,7 +188,7 @@ void vms_calls_mappings_unref(struct vms_calls_mappings *mappings)
 	g_free(mappings);
 }
 
-static struct vms_calls_mapping *mapping_at(const struct vms_calls_mappings *mappings, guint i)
+static struct vms_calls_mapping *get_mapping(const struct vms_calls_mappings *mappings, guint i)
 {
 	return &g_array_index(mappings->list, struct vms_calls_mapping, i);
 }
@@ -196,16 +196,17 @@ static struct vms_calls_mapping *mapping_at(const struct vms_calls_mappings *map
 /* Returns the index of the first mapping that ends beyond `va`. */
 static guint find_mapping_index(const struct vms_calls_mappings *mappings, uint64_t va)
 {
-	return (guint)VMS_SEARCH(mappings->list->len, i, mapping_at(mappings, (guint)i)->end <= va);
+	return (guint)VMS_SEARCH(mappings->list->len, i,
+				 get_mapping(mappings, (guint)i)->end <= va);
 }
 
 const struct vms_calls_mapping *vms_calls_mappings_find(const struct vms_calls_mappings *mappings,
 							uint64_t va)
 {
 	guint i = find_mapping_index(mappings, va);
-	if (i == mappings->list->len || mapping_at(mappings, i)->start > va)
+	if (i == mappings->list->len || get_mapping(mappings, i)->start > va)
 		return NULL;
-	return mapping_at(mappings, i);
+	return get_mapping(mappings, i);
 }
 
 /* Inserts a mapping in place of all mappings that it overlaps. */
@@ -213,7 +214,7 @@ static void insert_mapping(struct vms_calls_mappings *mappings,
 			   const struct vms_calls_mapping *mapping)
 {
 	guint begin = find_mapping_index(mappings, mapping->start), end = begin;
-	while (end < mappings->list->len && mapping_at(mappings, end)->start < mapping->end)
+	while (end < mappings->list->len && get_mapping(mappings, end)->start < mapping->end)
 		end++;
 	if (end > begin)
 		g_array_remove_range(mappings->list, begin, end - begin);

@@ -48,10 +48,10 @@ static bool has_changed_code(struct vms_guest *guest, struct vms_memory *memory,
 	return false;
 }
 
-/* How far below the stack pointer of one sample that of the next one may be expected. */
+/* The stack pointer of the next sample is expected at most this far below that of the last one. */
 #define DEEPER 1024
 
-/* Copies the stack that a signal's handler with a stack of its own has interrupted. */
+/* Copies the stack that was interrupted by a signal handler with its own stack. */
 static void copy_interrupted_stack(struct vms_memory *memory, uint64_t sp,
 				   struct vms_user_copy *copy)
 {
@@ -65,12 +65,11 @@ static void copy_interrupted_stack(struct vms_memory *memory, uint64_t sp,
 }
 
 /*
- * Copies the stack from the stack pointer on, as far as it is mapped, by one read. What the vCPU
- * executes is noted while it is held: the process may end any moment later.
+ * Copies the mapped part of the stack from the stack pointer on, by one read. Notes the file that
+ * the vCPU executes while the vCPU is held, because the process may end any moment later.
  *
- * A vCPU that is held briefly should not have to wait for that read. As long as it executes the
- * same thread, the walk needs the stack up to the same address. So that part comes along with the
- * vCPU.
+ * A vCPU in a brief hold should not have to wait for that read. As long as it executes the same
+ * thread, the walk needs the stack up to the same address. So that part is prefetched.
  */
 static void copy_user_stack(struct vms_guest *guest, struct vms_memory *memory,
 			    struct vms_user_copy *copy)

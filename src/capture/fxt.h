@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records of the Fuchsia Trace Format (FXT) as plain values, which the writer encodes and the
- * reader decodes. A file is a row of records. Each is a whole number of 64-bit little-endian words.
- * Its header tells its type and its size.
+ * reader decodes. A file is a sequence of records. Each is a whole number of 64-bit little-endian
+ * words. Its header has its type and its size.
  *
  * https://fuchsia.dev/fuchsia-src/reference/tracing/trace-format
  */
@@ -19,7 +19,7 @@
 #define VMS_FXT_THREAD_MAX    0xff   /* the largest index of a thread */
 #define VMS_FXT_ARGUMENTS_MAX 15
 #define VMS_FXT_WORDS_MAX     0xfff	 /* of a record that is not large */
-#define VMS_FXT_BLOB_MAX      (32 << 10) /* bytes; some readers lose their way after larger ones */
+#define VMS_FXT_BLOB_MAX      (32 << 10) /* bytes; some readers fail after larger ones */
 
 /* Types of records, bits 0 to 3 of the header. */
 enum vms_fxt_type {
@@ -80,8 +80,8 @@ enum vms_fxt_argument_type {
 };
 
 /*
- * A string of a record. With an index it is that of the table, else it is written into the record.
- * A reader gives the text in both cases, which need not end with 0 and may contain 0.
+ * A string of a record. With an index, it is in the table of strings; without, it is in the record.
+ * A reader sets the text in both cases. The text may lack a 0 at the end, and may contain 0.
  */
 struct vms_fxt_string {
 	uint16_t index; /* 1 to VMS_FXT_STRING_MAX, or 0 */
@@ -89,7 +89,9 @@ struct vms_fxt_string {
 	const char *text;
 };
 
-/* A thread. With an index it is that of the table. Koids are Fuchsia's numbers of objects. */
+/*
+ * A thread. With an index, it is in the table of threads. Koids are Fuchsia's numbers of objects.
+ */
 struct vms_fxt_thread {
 	uint8_t index; /* 1 to VMS_FXT_THREAD_MAX, or 0 */
 	uint64_t pid, tid;
@@ -107,7 +109,7 @@ struct vms_fxt_argument {
 	const void *bytes; /* BYTES */
 };
 
-/* A record. Which members it has depends on its type; all others are 0. */
+/* A record. Its type decides which members are set; all others are 0. */
 struct vms_fxt_record {
 	enum vms_fxt_type type;
 	/*
@@ -135,7 +137,7 @@ struct vms_fxt_record {
 	uint64_t payload_size;
 };
 
-/* The words that `size` bytes take. */
+/* Returns the number of words for `size` bytes. */
 static inline uint64_t vms_fxt_words(uint64_t size)
 {
 	return size / 8 + (size % 8 != 0);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record is decoded by a cursor that stays inside it. All sizes that a record tells must add up
- * to its own size to the word: so a wrong size of anything is noticed where it is.
+ * A cursor that stays inside a record decodes it. The sizes of its parts must exactly add up to the
+ * size of the record, so each wrong size is detected.
  */
 #include "capture/fxt_reader.h"
 
 #define TICKS_PER_SECOND UINT64_C(1000000000)
 #define INLINE_STRING	 0x8000u
 
-/* A provider's tables. There are as many as a file has sections, up to a limit. */
+/* A provider's tables. Their number is limited, because a file may have many sections. */
 struct provider {
 	uint32_t id;
-	GArray *strings; /* struct vms_fxt_string by index; without `index`: not known */
+	GArray *strings; /* struct vms_fxt_string by index; `index` is 0 if it is unknown */
 	struct vms_fxt_thread threads[VMS_FXT_THREAD_MAX + 1];
 };
 #define PROVIDERS_MAX 64
 
 struct vms_fxt_reader {
 	struct vms_bytes bytes;
-	uint64_t offset; /* of the record that was read last */
+	uint64_t offset; /* of the last record */
 	uint64_t next;	 /* of the one after it */
 	uint64_t ticks_per_second;
 	GPtrArray *providers;
-	struct provider *provider; /* whose section it is */
+	struct provider *provider; /* of the current section */
 };
 
 static void free_provider(void *data)
@@ -108,12 +108,12 @@ static uint64_t get_word(struct cursor *cursor)
 	return word;
 }
 
-static uint64_t bits_of(uint64_t word, unsigned first, unsigned count)
+static uint64_t get_bits(uint64_t word, unsigned first, unsigned count)
 {
 	return word >> first & ((UINT64_C(1) << count) - 1);
 }
 
-/* Gets `size` bytes and skips what pads them to whole words, which has to be zeros. */
+/* Gets `size` bytes and skips their padding to whole words, which must be zeros. */
 static const void *get_bytes(struct cursor *cursor, uint64_t size)
 {
 	static const uint8_t zeros[8];
@@ -193,10 +193,10 @@ static void get_arguments(struct cursor *cursor, uint64_t n, struct vms_fxt_reco
 		struct vms_fxt_argument *argument = &ret->arguments[i];
 		const uint64_t begin = cursor->offset;
 		const uint64_t header = get_word(cursor);
-		argument->type = (enum vms_fxt_argument_type)bits_of(header, 0, 4);
-		argument->name = get_string(cursor, bits_of(header, 16, 16));
+		argument->type = (enum vms_fxt_argument_type)get_bits(header, 0, 4);
+		argument->name = get_string(cursor, get_bits(header, 16, 16));
 		get_value(cursor, header >> 32, argument);
-		if (cursor->offset - begin != bits_of(header, 4, 12) * 8)
+		if (cursor->offset - begin != get_bits(header, 4, 12) * 8)
 			set_fault(cursor, "an argument is not as long as it says");
 	}
 	ret->n_arguments = (unsigned)n;
@@ -206,15 +206,15 @@ static void get_arguments(struct cursor *cursor, uint64_t n, struct vms_fxt_reco
 
 static void get_metadata(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
 {
-	ret->kind = (uint8_t)bits_of(header, 16, 4);
-	ret->number = (uint32_t)bits_of(header, 20, 32);
+	ret->kind = (uint8_t)get_bits(header, 16, 4);
+	ret->number = (uint32_t)get_bits(header, 20, 32);
 	switch ((enum vms_fxt_metadata)ret->kind) {
 	case VMS_FXT_PROVIDER_INFO:
-		ret->name.length = (uint16_t)bits_of(header, 52, 8);
+		ret->name.length = (uint16_t)get_bits(header, 52, 8);
 		ret->name.text = get_bytes(cursor, ret->name.length);
 		return;
 	case VMS_FXT_PROVIDER_SECTION: return;
-	case VMS_FXT_PROVIDER_EVENT: ret->detail = (uint8_t)bits_of(header, 52, 4); return;
+	case VMS_FXT_PROVIDER_EVENT: ret->detail = (uint8_t)get_bits(header, 52, 4); return;
 	case VMS_FXT_TRACE_INFO:
 		if (header != VMS_FXT_MAGIC)
 			set_fault(cursor, "its magic number is wrong");
@@ -232,59 +232,59 @@ static bool event_has_value(uint8_t kind)
 
 static void get_event(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
 {
-	ret->kind = (uint8_t)bits_of(header, 16, 4);
+	ret->kind = (uint8_t)get_bits(header, 16, 4);
 	if (ret->kind >= VMS_FXT_N_EVENTS)
 		set_fault(cursor, "it is an event of a kind that is not known");
 	ret->time = get_word(cursor);
-	ret->thread = get_thread(cursor, bits_of(header, 24, 8));
-	ret->category = get_string(cursor, bits_of(header, 32, 16));
-	ret->name = get_string(cursor, bits_of(header, 48, 16));
-	get_arguments(cursor, bits_of(header, 20, 4), ret);
+	ret->thread = get_thread(cursor, get_bits(header, 24, 8));
+	ret->category = get_string(cursor, get_bits(header, 32, 16));
+	ret->name = get_string(cursor, get_bits(header, 48, 16));
+	get_arguments(cursor, get_bits(header, 20, 4), ret);
 	if (event_has_value(ret->kind))
 		ret->value = get_word(cursor);
 }
 
 static void get_userspace_object(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
 {
-	const uint64_t reference = bits_of(header, 16, 8);
+	const uint64_t reference = get_bits(header, 16, 8);
 	ret->value = get_word(cursor);
 	if (reference)
 		ret->thread = get_thread(cursor, reference);
 	else
 		ret->thread.pid = get_word(cursor);
-	ret->name = get_string(cursor, bits_of(header, 24, 16));
-	get_arguments(cursor, bits_of(header, 40, 4), ret);
+	ret->name = get_string(cursor, get_bits(header, 24, 16));
+	get_arguments(cursor, get_bits(header, 40, 4), ret);
 }
 
 static void get_scheduling(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
 {
 	ret->kind = (uint8_t)(header >> 60);
-	ret->number = (uint32_t)bits_of(header, 20, 16);
+	ret->number = (uint32_t)get_bits(header, 20, 16);
 	ret->time = get_word(cursor);
 	if (ret->kind == VMS_FXT_CONTEXT_SWITCH) {
-		ret->detail = (uint8_t)bits_of(header, 36, 4);
+		ret->detail = (uint8_t)get_bits(header, 36, 4);
 		ret->outgoing_tid = get_word(cursor);
 	} else if (ret->kind != VMS_FXT_WAKEUP) {
 		set_fault(cursor, "it is a scheduling record of a kind that is not known");
 	}
 	ret->value = get_word(cursor);
-	get_arguments(cursor, bits_of(header, 16, 4), ret);
+	get_arguments(cursor, get_bits(header, 16, 4), ret);
 }
 
 static void get_large_blob(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
 {
-	ret->kind = (uint8_t)bits_of(header, 40, 4);
-	if (bits_of(header, 36, 4) != 0)
+	ret->kind = (uint8_t)get_bits(header, 40, 4);
+	if (get_bits(header, 36, 4) != 0)
 		set_fault(cursor, "it is a large record of a type that is not known");
 	else if (ret->kind > VMS_FXT_BLOB_ATTACHMENT)
 		set_fault(cursor, "it is a blob of a format that is not known");
 	const uint64_t fields = get_word(cursor);
-	ret->category = get_string(cursor, bits_of(fields, 0, 16));
-	ret->name = get_string(cursor, bits_of(fields, 16, 16));
+	ret->category = get_string(cursor, get_bits(fields, 0, 16));
+	ret->name = get_string(cursor, get_bits(fields, 16, 16));
 	if (ret->kind == VMS_FXT_BLOB_WITH_METADATA) {
 		ret->time = get_word(cursor);
-		ret->thread = get_thread(cursor, bits_of(fields, 36, 8));
-		get_arguments(cursor, bits_of(fields, 32, 4), ret);
+		ret->thread = get_thread(cursor, get_bits(fields, 36, 8));
+		get_arguments(cursor, get_bits(fields, 32, 4), ret);
 	}
 	ret->payload_size = get_word(cursor);
 	ret->payload = get_bytes(cursor, ret->payload_size);
@@ -293,11 +293,11 @@ static void get_large_blob(struct cursor *cursor, uint64_t header, struct vms_fx
 static void get_table_entry(struct cursor *cursor, uint64_t header, struct vms_fxt_record *ret)
 {
 	if (ret->type == VMS_FXT_STRING) {
-		ret->number = (uint32_t)bits_of(header, 16, 15);
-		ret->name.length = (uint16_t)bits_of(header, 32, 15);
+		ret->number = (uint32_t)get_bits(header, 16, 15);
+		ret->name.length = (uint16_t)get_bits(header, 32, 15);
 		ret->name.text = get_bytes(cursor, ret->name.length);
 	} else {
-		ret->number = (uint32_t)bits_of(header, 16, 8);
+		ret->number = (uint32_t)get_bits(header, 16, 8);
 		ret->thread.pid = get_word(cursor);
 		ret->thread.tid = get_word(cursor);
 	}
@@ -318,23 +318,23 @@ static void get_fields(struct cursor *cursor, uint64_t header, struct vms_fxt_re
 	case VMS_FXT_THREAD: get_table_entry(cursor, header, ret); return;
 	case VMS_FXT_EVENT: get_event(cursor, header, ret); return;
 	case VMS_FXT_BLOB:
-		ret->kind = (uint8_t)bits_of(header, 48, 8);
-		ret->name = get_string(cursor, bits_of(header, 16, 16));
-		ret->payload_size = bits_of(header, 32, 15);
+		ret->kind = (uint8_t)get_bits(header, 48, 8);
+		ret->name = get_string(cursor, get_bits(header, 16, 16));
+		ret->payload_size = get_bits(header, 32, 15);
 		ret->payload = get_bytes(cursor, ret->payload_size);
 		return;
 	case VMS_FXT_USERSPACE_OBJECT: get_userspace_object(cursor, header, ret); return;
 	case VMS_FXT_KERNEL_OBJECT:
-		ret->kind = (uint8_t)bits_of(header, 16, 8);
+		ret->kind = (uint8_t)get_bits(header, 16, 8);
 		ret->value = get_word(cursor);
-		ret->name = get_string(cursor, bits_of(header, 24, 16));
-		get_arguments(cursor, bits_of(header, 40, 4), ret);
+		ret->name = get_string(cursor, get_bits(header, 24, 16));
+		get_arguments(cursor, get_bits(header, 40, 4), ret);
 		return;
 	case VMS_FXT_SCHEDULING: get_scheduling(cursor, header, ret); return;
 	case VMS_FXT_LOG:
 		ret->time = get_word(cursor);
-		ret->thread = get_thread(cursor, bits_of(header, 32, 8));
-		ret->name.length = (uint16_t)bits_of(header, 16, 15);
+		ret->thread = get_thread(cursor, get_bits(header, 32, 8));
+		ret->name.length = (uint16_t)get_bits(header, 16, 15);
 		ret->name.text = get_bytes(cursor, ret->name.length);
 		return;
 	case VMS_FXT_LARGE_BLOB: get_large_blob(cursor, header, ret); return;
@@ -342,42 +342,42 @@ static void get_fields(struct cursor *cursor, uint64_t header, struct vms_fxt_re
 	set_fault(cursor, "it is of a type that is not known");
 }
 
-/* The bytes of a record by its header; 0 if that cannot be. */
-static uint64_t record_size(uint64_t header)
+/* Returns the size of a record in bytes, by its header. 0 if the header is invalid. */
+static uint64_t get_record_size(uint64_t header)
 {
-	const bool is_large = bits_of(header, 0, 4) == VMS_FXT_LARGE_BLOB;
-	return bits_of(header, 4, is_large ? 32 : 12) * 8;
+	const bool is_large = get_bits(header, 0, 4) == VMS_FXT_LARGE_BLOB;
+	return get_bits(header, 4, is_large ? 32 : 12) * 8;
 }
 
 /*
- * Decodes the record at `offset`. Returns its fault, or NULL. `*size` is 0 if it has none. A
- * record that is longer than the file has no `*size` either.
+ * Decodes the record at `offset`. Returns its fault, or NULL. `*size` is 0 if it has no valid size,
+ * or if it is longer than the file.
  */
-static const char *decode(struct vms_fxt_reader *reader, uint64_t offset,
-			  struct vms_fxt_record *ret, uint64_t *size)
+static const char *decode_record(struct vms_fxt_reader *reader, uint64_t offset,
+				 struct vms_fxt_record *ret, uint64_t *size)
 {
 	struct cursor cursor = { .provider = reader->provider, .offset = 8 };
 	uint64_t header;
 	*size = 0;
 	if (!vms_bytes_u64(reader->bytes, offset, &header))
 		return "the file ends in a word";
-	if (record_size(header) == 0)
+	if (get_record_size(header) == 0)
 		return "it has no size";
-	if (!vms_bytes_slice(reader->bytes, offset, record_size(header), &cursor.bytes))
+	if (!vms_bytes_slice(reader->bytes, offset, get_record_size(header), &cursor.bytes))
 		return "it is longer than the file";
-	*size = record_size(header);
-	/* Arguments that a record does not have are not read. All else is 0. */
+	*size = get_record_size(header);
+	/* Members that a record does not have are 0. */
 	memset(ret, 0, offsetof(struct vms_fxt_record, arguments));
 	ret->payload = NULL;
 	ret->payload_size = 0;
-	ret->type = (enum vms_fxt_type)bits_of(header, 0, 4);
+	ret->type = (enum vms_fxt_type)get_bits(header, 0, 4);
 	get_fields(&cursor, header, ret);
 	if (cursor.offset != *size)
 		set_fault(&cursor, "it is longer than what it has");
 	return cursor.fault;
 }
 
-static void put_string(struct provider *provider, uint32_t index, struct vms_fxt_string string)
+static void set_string(struct provider *provider, uint32_t index, struct vms_fxt_string string)
 {
 	if (provider->strings->len <= index)
 		g_array_set_size(provider->strings, index + 1);
@@ -385,8 +385,8 @@ static void put_string(struct provider *provider, uint32_t index, struct vms_fxt
 	g_array_index(provider->strings, struct vms_fxt_string, index) = string;
 }
 
-/* Notes what the records behind this one refer to. */
-static void note_record(struct vms_fxt_reader *reader, const struct vms_fxt_record *record)
+/* Updates the tables to which later records refer. */
+static void update_tables(struct vms_fxt_reader *reader, const struct vms_fxt_record *record)
 {
 	struct provider *provider;
 	switch (record->type) {
@@ -399,7 +399,7 @@ static void note_record(struct vms_fxt_reader *reader, const struct vms_fxt_reco
 			reader->provider = provider;
 		return;
 	case VMS_FXT_INITIALIZATION: reader->ticks_per_second = record->value; return;
-	case VMS_FXT_STRING: put_string(reader->provider, record->number, record->name); return;
+	case VMS_FXT_STRING: set_string(reader->provider, record->number, record->name); return;
 	case VMS_FXT_THREAD:
 		reader->provider->threads[record->number] =
 			(struct vms_fxt_thread) { (uint8_t)record->number, record->thread.pid,
@@ -415,12 +415,12 @@ static void note_record(struct vms_fxt_reader *reader, const struct vms_fxt_reco
 	}
 }
 
-/* True if a record without a fault begins at `offset`, or the file ends there. */
-static bool can_go_on(struct vms_fxt_reader *reader, uint64_t offset)
+/* True if a valid record begins at `offset`, or the file ends there. */
+static bool can_continue_at(struct vms_fxt_reader *reader, uint64_t offset)
 {
 	struct vms_fxt_record record;
 	uint64_t size;
-	return offset == reader->bytes.size || !decode(reader, offset, &record, &size);
+	return offset == reader->bytes.size || !decode_record(reader, offset, &record, &size);
 }
 
 /* Finds the next magic number. Returns its offset, or the file's size. */
@@ -435,20 +435,20 @@ static uint64_t find_magic(const struct vms_fxt_reader *reader, uint64_t offset)
 	return reader->bytes.size;
 }
 
-/* Leaves out what begins with a faulty record. */
+/* Skips the damage that begins with a faulty record. */
 static enum vms_fxt_step skip_damage(struct vms_fxt_reader *reader, uint64_t record_bytes,
 				     const char *fault, struct vms_fxt_damage *damage)
 {
 	const uint64_t begin = reader->next;
-	/* The end of a record in the middle of a file is safe only if something begins there. */
-	if (record_bytes && can_go_on(reader, begin + record_bytes))
+	/* The size of the faulty record is only trusted if a valid record follows it. */
+	if (record_bytes && can_continue_at(reader, begin + record_bytes))
 		reader->next = begin + record_bytes;
 	else
 		reader->next = find_magic(reader, begin + 8);
 	*damage = (struct vms_fxt_damage) { begin, reader->next - begin, fault };
 	const bool is_cut = !record_bytes && reader->next == reader->bytes.size;
 	uint64_t header = 0;
-	if (is_cut && (!vms_bytes_u64(reader->bytes, begin, &header) || record_size(header)))
+	if (is_cut && (!vms_bytes_u64(reader->bytes, begin, &header) || get_record_size(header)))
 		return VMS_FXT_TRUNCATED;
 	return VMS_FXT_DAMAGED;
 }
@@ -460,10 +460,10 @@ enum vms_fxt_step vms_fxt_reader_next(struct vms_fxt_reader *reader, struct vms_
 	if (reader->next >= reader->bytes.size)
 		return VMS_FXT_END;
 	reader->offset = reader->next;
-	const char *fault = decode(reader, reader->next, ret, &size);
+	const char *fault = decode_record(reader, reader->next, ret, &size);
 	if (fault)
 		return skip_damage(reader, size, fault, damage);
 	reader->next += size;
-	note_record(reader, ret);
+	update_tables(reader, ret);
 	return VMS_FXT_RECORD;
 }

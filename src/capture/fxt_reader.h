@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decodes a file of the Fuchsia Trace Format, record by record. The file may be damaged: what
- * cannot be right is told with its offset, and reading goes on where that is safe.
+ * Decodes a file of the Fuchsia Trace Format, record by record. The file may be damaged: damage is
+ * reported with its offset, and reading continues where that is safe.
  *
- * After a damaged record the next one is read if a whole record without a fault begins where the
- * damaged one ends. Else all is left out up to the next magic number, which our writer puts into
- * files again and again (vms_fxt_put_restart).
+ * If a valid record begins at the end of a damaged one, reading continues there. Otherwise it
+ * continues at the next magic number, which our writer repeats in its files (vms_fxt_put_restart).
  */
 #pragma once
 
@@ -14,25 +13,25 @@
 
 struct vms_fxt_reader;
 
-/* Begins to read. `bytes` must stay while the reader and the records that it gave are used. */
+/* Begins to read. `bytes` must outlive the reader and the records that it returns. */
 struct vms_fxt_reader *vms_fxt_reader_new(struct vms_bytes bytes);
 void vms_fxt_reader_free(struct vms_fxt_reader *reader);
 
 enum vms_fxt_step {
 	VMS_FXT_RECORD,
-	VMS_FXT_DAMAGED,   /* bytes were left out */
+	VMS_FXT_DAMAGED,   /* bytes were skipped */
 	VMS_FXT_TRUNCATED, /* the file ends in the middle of a record; nothing follows */
 	VMS_FXT_END,
 };
 
-/* What was left out of a file, and why. */
+/* A part of a file that was skipped. */
 struct vms_fxt_damage {
 	uint64_t offset, size; /* bytes */
 	const char *reason;    /* static, like "its arguments are longer than the record" */
 };
 
 /*
- * Gets the next record, or else says what was left out. Times are as the file has them, in ticks.
+ * Gets the next record, or the next damage. Times are those of the file, in ticks.
  * Strings and payloads point into the file. A record of the file's strings, threads or ticks is
  * given like any other, and is known from then on.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring of bytes. `written` moves when a whole record is there, so that a reader never sees a part
- * of one. A record may lie partly at the end and partly at the begin.
+ * A ring of bytes. `written` is increased after a whole record, so a reader never sees a part of
+ * one. A record may lie partly at the end and partly at the begin.
  */
 #include "capture/sample_buffer.h"
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <vmscope/error.h>
 
-/* How many bytes to append to a GByteArray at once, which counts them in 32 bits. */
+/* The limit of bytes to append at once: a GByteArray counts them in 32 bits. */
 #define PIECE (UINT64_C(1) << 20)
 
 bool vms_sample_buffer_init(struct vms_sample_buffer *buffer, uint64_t size, GError **error)
@@ -22,7 +22,7 @@ bool vms_sample_buffer_init(struct vms_sample_buffer *buffer, uint64_t size, GEr
 	buffer->data = NULL;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
 		    "cannot get %" G_GUINT64_FORMAT
-		    " bytes for the samples of a CPU: %s; a smaller buffer may do",
+		    " bytes for the samples of a CPU: %s; try a smaller buffer",
 		    size, g_strerror(errno));
 	return false;
 }

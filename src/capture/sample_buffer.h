@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The samples of one CPU until somebody reads them: whole records, up to a number of bytes. It is
- * filled where samples are taken. A record that finds no room is dropped and counted. One thread
- * may put while another one drains.
+ * A buffer of fixed size for the sample records of one CPU. A record that does not fit is dropped
+ * and counted. One thread may put records while another one drains them.
  */
 #pragma once
 
@@ -20,10 +19,10 @@ struct vms_sample_buffer {
 	_Atomic uint64_t lost;	  /* records that were dropped */
 };
 
-/* Memory is taken as it is used. Errors: IO (no memory). */
+/* Memory is only allocated when it is used. Errors: IO (no memory). */
 bool vms_sample_buffer_init(struct vms_sample_buffer *buffer, uint64_t size, GError **error);
 void vms_sample_buffer_clear(struct vms_sample_buffer *buffer);
-/* Puts a record. False if there is no room: then it is counted as lost. */
+/* Puts a record. False if there is no room: then the record is counted as lost. */
 bool vms_sample_buffer_put(struct vms_sample_buffer *buffer, const void *record, uint64_t size);
-/* Takes all records that were put until now, and appends them to `out`, in their order. */
+/* Moves all records to the end of `out`, in order. */
 void vms_sample_buffer_drain(struct vms_sample_buffer *buffer, GByteArray *out);

@@ -106,7 +106,7 @@ static bool has_text(const struct vms_fxt_string *string, const char *text)
 	return string->length == strlen(text) && memcmp(string->text, text, string->length) == 0;
 }
 
-static enum vms_walk_end limit_end(uint64_t end)
+static enum vms_walk_end clamp_walk_end(uint64_t end)
 {
 	return end < VMS_WALK_N_ENDS ? (enum vms_walk_end)end : VMS_WALK_BAD_FRAME;
 }
@@ -127,12 +127,15 @@ bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_samp
 	stack->n_kernel =
 		(unsigned)MIN(vms_records_number(record, strings[STRING_KERNEL]), stack->n);
 	decode_wait(vms_records_number(record, strings[STRING_WAIT]), ret);
-	stack->end = limit_end(vms_records_number(record, strings[STRING_END]));
-	stack->kernel_end = limit_end(vms_records_number(record, strings[STRING_KERNEL_END]));
+	stack->end = clamp_walk_end(vms_records_number(record, strings[STRING_END]));
+	stack->kernel_end = clamp_walk_end(vms_records_number(record, strings[STRING_KERNEL_END]));
 	for (unsigned i = 0; i < stack->n; i++) {
 		uint64_t pc;
 		memcpy(&pc, (const uint8_t *)record->payload + (size_t)i * 8, sizeof(pc));
-		/* The kernel was entered at the first frame of the user: its pc is no return. */
+		/*
+		 * The program has entered the kernel at its first frame, so that pc is not a return
+		 * address.
+		 */
 		stack->frame[i] = (struct vms_frame) { .pc = GUINT64_FROM_LE(pc),
 						       .is_return = i && i != stack->n_kernel,
 						       .is_user = i >= stack->n_kernel };

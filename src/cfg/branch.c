@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg/branch.h"
 
-static enum vms_branch_kind kind_of_x86(const cs_insn *insn, uint64_t target)
+static enum vms_branch_kind classify_x86(const cs_insn *insn, uint64_t target)
 {
 	switch (insn->id) {
 	case X86_INS_RET:
@@ -24,7 +24,7 @@ static enum vms_branch_kind kind_of_x86(const cs_insn *insn, uint64_t target)
 	}
 }
 
-static enum vms_branch_kind kind_of_aarch64(const cs_insn *insn, uint64_t target)
+static enum vms_branch_kind classify_aarch64(const cs_insn *insn, uint64_t target)
 {
 	arm64_cc condition = insn->detail->arm64.cc;
 	switch (insn->id) {
@@ -44,7 +44,10 @@ static enum vms_branch_kind kind_of_aarch64(const cs_insn *insn, uint64_t target
 	}
 }
 
-/* Where a branch leads. The begin of a transaction is one: an abort goes on at its operand. */
+/*
+ * Returns the target of a branch. xbegin counts as one: after an abort, control goes to its
+ * operand.
+ */
 static uint64_t get_target(const struct vms_decoder *decoder, const struct vms_insn *insn)
 {
 	const cs_insn *detailed = decoder->insn;
@@ -59,8 +62,8 @@ struct vms_branch vms_branch_of(const struct vms_decoder *decoder, const struct 
 	const uint64_t target = get_target(decoder, insn);
 	const bool is_aarch64 = decoder->arch->capstone_arch == CS_ARCH_ARM64;
 	return (struct vms_branch) {
-		.kind = is_aarch64 ? kind_of_aarch64(decoder->insn, target)
-				   : kind_of_x86(decoder->insn, target),
+		.kind = is_aarch64 ? classify_aarch64(decoder->insn, target)
+				   : classify_x86(decoder->insn, target),
 		.target = target,
 	};
 }
@@ -68,10 +71,10 @@ struct vms_branch vms_branch_of(const struct vms_decoder *decoder, const struct 
 /* ---- instructions that libcapstone 4 does not know -------------------------------- */
 
 /*
- * A64: bits 25 to 28 tell the class of an instruction. 0, 1 and 3 are reserved, 2 is SVE; of 10 and
- * 11, branches and system instructions, the latter begin with 1101010100.
+ * A64: bits 25 to 28 are the class of an instruction. 0, 1 and 3 are reserved, 2 is SVE. 10 and 11
+ * are branches and system instructions; of these, system instructions begin with 1101010100.
  */
-static unsigned size_on_aarch64(const uint8_t *code, size_t n)
+static unsigned measure_aarch64(const uint8_t *code, size_t n)
 {
 	uint32_t word;
 	if (n < sizeof(word))
@@ -84,9 +87,8 @@ static unsigned size_on_aarch64(const uint8_t *code, size_t n)
 	return goes_on ? sizeof(word) : 0;
 }
 
-/* Returns the bytes of a ModRM byte with its SIB byte and displacement. 0: they are not all here.
- */
-static unsigned size_of_operand(const uint8_t *code, size_t n, unsigned displacement8)
+/* Returns the size of a ModRM byte with its SIB byte and displacement, or 0 if `n` is too small. */
+static unsigned measure_operand(const uint8_t *code, size_t n, unsigned displacement8)
 {
 	if (n == 0)
 		return 0;
@@ -99,8 +101,8 @@ static unsigned size_of_operand(const uint8_t *code, size_t n, unsigned displace
 	return 1 + has_sib + displacement;
 }
 
-/* AVX-512: 62, three bytes that tell map and registers, opcode, operand, perhaps an immediate. */
-static unsigned size_of_evex(const uint8_t *code, size_t n)
+/* AVX-512: 62, three bytes with map and registers, opcode, operand, optionally an immediate. */
+static unsigned measure_evex(const uint8_t *code, size_t n)
 {
 	enum { PREFIX = 4, MAP_0F = 1, MAP_0F3A = 3 };
 	if (n < PREFIX + 1)
@@ -109,13 +111,13 @@ static unsigned size_of_evex(const uint8_t *code, size_t n)
 	const bool has_immediate =
 		map == MAP_0F3A || (map == MAP_0F && ((opcode >= 0x70 && opcode <= 0x73) ||
 						      (opcode >= 0xc2 && opcode <= 0xc6)));
-	const unsigned operand = size_of_operand(code + PREFIX + 1, n - PREFIX - 1, 1);
+	const unsigned operand = measure_operand(code + PREFIX + 1, n - PREFIX - 1, 1);
 	const unsigned size = PREFIX + 1 + operand + has_immediate;
 	return operand && size <= n ? size : 0;
 }
 
 /* System instructions with a register form of 0f 01 (rdpkru, vmgexit …) or 0f ae (tpause). */
-static unsigned size_on_x86(const uint8_t *code, size_t n)
+static unsigned measure_x86(const uint8_t *code, size_t n)
 {
 	const unsigned prefix = n > 0 && (code[0] == 0x66 || code[0] == 0xf2 || code[0] == 0xf3);
 	const uint8_t *opcode = code + prefix;
@@ -125,10 +127,10 @@ static unsigned size_on_x86(const uint8_t *code, size_t n)
 		       : 0;
 }
 
-unsigned vms_way_unknown_size(const struct vms_decoder *decoder, const uint8_t *code, size_t n)
+unsigned vms_branch_unknown_size(const struct vms_decoder *decoder, const uint8_t *code, size_t n)
 {
 	if (decoder->arch->capstone_arch == CS_ARCH_ARM64)
-		return size_on_aarch64(code, n);
-	return decoder->bits == 64 && n > 0 && code[0] == 0x62 ? size_of_evex(code, n)
-							       : size_on_x86(code, n);
+		return measure_aarch64(code, n);
+	return decoder->bits == 64 && n > 0 && code[0] == 0x62 ? measure_evex(code, n)
+							       : measure_x86(code, n);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where control goes after one instruction, by the instruction alone. */
+/* Decodes where control goes after an instruction. */
 #pragma once
 
 #include "arch/decoder.h"
@@ -10,8 +10,8 @@ enum vms_branch_kind {
 	VMS_BRANCH_JUMP,
 	VMS_BRANCH_CONDITIONAL, /* to the target or to the next instruction */
 	VMS_BRANCH_INDIRECT,	/* a jump whose target is in a register or in memory */
-	VMS_BRANCH_TRAP,	/* to the kernel's handler, which may come back or not */
-	VMS_BRANCH_EXIT,	/* to a caller, or to what was interrupted */
+	VMS_BRANCH_TRAP,	/* to the kernel's handler, which may return */
+	VMS_BRANCH_EXIT,	/* to a caller, or to interrupted code */
 };
 
 struct vms_branch {
@@ -19,10 +19,10 @@ struct vms_branch {
 	uint64_t target; /* of a direct jump or call, else 0 */
 };
 
-/* Tells it of the instruction that was decoded last, and described as `insn`. */
+/* Classifies the instruction that was decoded last. `insn` is its description. */
 struct vms_branch vms_branch_of(const struct vms_decoder *decoder, const struct vms_insn *insn);
 /*
- * Returns the size of an instruction that libcapstone 4 does not know, but after which control is
- * known to go on. 0: these bytes are no such instruction.
+ * Returns the size of an instruction that libcapstone 4 does not know, if control certainly
+ * continues at the next instruction. Returns 0 for other bytes.
  */
-unsigned vms_way_unknown_size(const struct vms_decoder *decoder, const uint8_t *code, size_t n);
+unsigned vms_branch_unknown_size(const struct vms_decoder *decoder, const uint8_t *code, size_t n);

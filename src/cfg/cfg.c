@@ -25,9 +25,9 @@ const char *vms_edge_kind_name(enum vms_edge_kind kind)
 	return kind < VMS_EDGE_N_KINDS ? names[kind] : "?";
 }
 
-/* ---- making one -------------------------------------------------------------------- */
+/* ---- making a graph ------------------------------------------------------------------ */
 
-/* A graph that is being made. Its blocks get their arrays at the end, when these do not move. */
+/* A graph that is being made. Blocks get their arrays at the end, when these no longer move. */
 struct builder {
 	struct vms_cfg *cfg;
 	const struct vms_exploration *from;
@@ -54,7 +54,7 @@ static int compare_blocks(gconstpointer a, gconstpointer b)
 	return (x->va > y->va) - (x->va < y->va);
 }
 
-/* The index of the block that begins at `va`. */
+/* Returns the index of the first block that begins at `va` or later. */
 static size_t find_block(const struct vms_cfg *cfg, uint64_t va)
 {
 	return VMS_SEARCH(cfg->blocks->len, i, get_block(cfg, i)->va < va);
@@ -71,13 +71,16 @@ static void add_begins(struct builder *builder)
 	g_array_sort(builder->cfg->blocks, compare_blocks);
 }
 
-/* The edges of a block are few, or those of one switch. */
+/*
+ * Adds an edge, unless the block has it already. The search is linear, because a block has few
+ * edges or those of one switch.
+ */
 static void add_edge(struct builder *builder, guint first, uint64_t va, enum vms_edge_kind kind)
 {
 	const struct vms_edge edge = { find_block(builder->cfg, va), kind };
 	if (edge.block == builder->cfg->blocks->len ||
 	    get_block(builder->cfg, edge.block)->va != va)
-		return; /* beyond the limit: the block that leads there is cut */
+		return; /* beyond the limit: the block with this edge is cut */
 	for (guint i = first; i < builder->cfg->edges->len; i++) {
 		const struct vms_edge *other =
 			&g_array_index(builder->cfg->edges, struct vms_edge, i);
@@ -106,7 +109,7 @@ static void add_edges(struct builder *builder, guint first, const struct vms_cfg
 			 VMS_EDGE_SWITCH);
 }
 
-/* Sets how a block ends by its last step. Returns false if the block goes on behind that. */
+/* Sets how a block ends. False if the block continues behind this step. */
 static bool end_block(struct vms_block *block, const struct vms_cfg_step *step, bool is_last)
 {
 	if (!step->ends_block && !is_last)
@@ -150,7 +153,7 @@ static void fill_block(struct builder *builder, struct vms_block *block)
 	g_array_append_val(builder->offsets, offsets);
 }
 
-static void build(struct vms_cfg *cfg, const struct vms_exploration *from, uint64_t entry)
+static void build_graph(struct vms_cfg *cfg, const struct vms_exploration *from, uint64_t entry)
 {
 	struct builder builder = { cfg, from, g_array_new(false, false, sizeof(struct offsets)) };
 	add_begins(&builder);
@@ -179,7 +182,7 @@ static bool check_options(const struct vms_cfg_options *options, struct vms_cfg_
 	if (ret->bits == 16 || ret->bits == 32 || ret->bits == 64)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "code is 16, 32 or 64 bits wide, not %u", ret->bits);
+		    "cannot decode code of %u bits: the width must be 16, 32 or 64", ret->bits);
 	return false;
 }
 
@@ -203,7 +206,7 @@ struct vms_cfg *vms_cfg_new(struct vms_guest *guest, struct vms_memory *memory, 
 	cfg->blocks = g_array_new(false, false, sizeof(struct vms_block));
 	cfg->insns = g_array_new(false, false, sizeof(struct vms_insn));
 	cfg->edges = g_array_new(false, false, sizeof(struct vms_edge));
-	build(cfg, &exploration, entry);
+	build_graph(cfg, &exploration, entry);
 	vms_exploration_clear(&exploration);
 	vms_function_code_clear(&function);
 	return cfg;
@@ -226,7 +229,7 @@ void vms_cfg_unref(struct vms_cfg *cfg)
 	g_free(cfg);
 }
 
-/* ---- looking at it ------------------------------------------------------------------- */
+/* ---- reading a graph ------------------------------------------------------------------- */
 
 const char *vms_cfg_name(const struct vms_cfg *cfg)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg/edge_counts.h"
 
-/* A sum of edges that is the count of a block: of all that come in, or all that go out. */
+/* The sum of a block's incoming or outgoing edges, which equals the count of the block. */
 struct sum {
 	bool is_valid;
-	uint64_t known;	  /* sum of the known ones */
-	size_t n_unknown; /* edges */
-	size_t unknown;	  /* index of the last of them */
+	uint64_t known;	  /* sum of the known edges */
+	size_t n_unknown; /* number of unknown edges */
+	size_t unknown;	  /* index of the last unknown edge */
 };
 
 struct solver {
@@ -18,7 +18,7 @@ struct solver {
 	struct sum *in, *out; /* by block */
 };
 
-/* True if control goes from a block to its edges alone. */
+/* True if control leaves a block only by its edges. */
 static bool stays_inside(const struct vms_block *block)
 {
 	return (block->end == VMS_BLOCK_NEXT || block->end == VMS_BLOCK_CONDITIONAL ||
@@ -26,7 +26,7 @@ static bool stays_inside(const struct vms_block *block)
 	       block->n_edges && !block->leaves_to;
 }
 
-/* True if a jump of the function may lead to any block. */
+/* True if the function has a jump with unknown targets, which may lead to any block. */
 static bool has_unknown_targets(const struct vms_block *blocks, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -45,7 +45,7 @@ static void add_edge(struct sum *sum, size_t edge, bool known, uint64_t count)
 	}
 }
 
-static void sum_up(struct solver *solver)
+static void sum_edges(struct solver *solver)
 {
 	size_t edge = 0;
 	for (size_t i = 0; i < solver->n; i++) {
@@ -61,8 +61,8 @@ static void sum_up(struct solver *solver)
 		}
 }
 
-/* Tells the one edge of a sum that is not known. */
-static bool tell_edge(struct solver *solver, const struct sum *sum, uint64_t total)
+/* Computes the only unknown edge of a sum. False if there is none, or there are several. */
+static bool solve_edge(struct solver *solver, const struct sum *sum, uint64_t total)
 {
 	if (!sum->is_valid || sum->n_unknown != 1 || solver->known[sum->unknown])
 		return false;
@@ -71,8 +71,8 @@ static bool tell_edge(struct solver *solver, const struct sum *sum, uint64_t tot
 	return true;
 }
 
-/* Edges from and to blocks that were never executed. */
-static void tell_idle_edges(struct solver *solver)
+/* Marks edges from and to blocks that were never executed as known. Their count is 0. */
+static void mark_idle_edges(struct solver *solver)
 {
 	size_t edge = 0;
 	for (size_t i = 0; i < solver->n; i++)
@@ -95,13 +95,13 @@ void vms_cfg_count_edges(const struct vms_block *blocks, size_t n, size_t entry,
 		for (size_t j = 0; j < blocks[i].n_edges; j++)
 			edge_counts[edge++] = 0;
 	}
-	tell_idle_edges(&solver);
+	mark_idle_edges(&solver);
 	for (bool goes_on = true; goes_on;) {
 		goes_on = false;
-		sum_up(&solver);
+		sum_edges(&solver);
 		for (size_t i = 0; i < n; i++) {
-			goes_on |= tell_edge(&solver, &in[i], block_counts[i]);
-			goes_on |= tell_edge(&solver, &out[i], block_counts[i]);
+			goes_on |= solve_edge(&solver, &in[i], block_counts[i]);
+			goes_on |= solve_edge(&solver, &out[i], block_counts[i]);
 		}
 	}
 }

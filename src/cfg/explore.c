@@ -5,9 +5,9 @@
 #define STEPS_LIMIT   (1u << 17)
 #define ENTRIES_LIMIT 4096 /* of a switch table */
 #define TARGETS_LIMIT (1u << 18)
-#define PATH_LIMIT    64 /* instructions before a jump that are looked at for its table */
+#define PATH_LIMIT    64 /* instructions before a jump that are searched for its table */
 
-/* An address from which to explore, and the step that leads there. */
+/* An address to explore from, and the index of the step that leads there. */
 struct place {
 	uint64_t va;
 	uint32_t before;
@@ -46,7 +46,7 @@ static void end_block(struct vms_cfg_step *step, enum vms_block_end end)
 	step->end = end;
 }
 
-/* Sets where a jump goes: within the function or out of it. */
+/* Sets the target of a jump, which is in the function or outside. */
 static void set_target(struct explorer *explorer, struct vms_cfg_step *step, uint64_t target)
 {
 	if (vms_function_code_part(explorer->function, target))
@@ -55,7 +55,7 @@ static void set_target(struct explorer *explorer, struct vms_cfg_step *step, uin
 		step->leaves_to = target;
 }
 
-/* A jump out of the function may be a return or an indirect jump in disguise. */
+/* Follows a jump. A jump out of the function may go to a thunk for returns or indirect jumps. */
 static void follow_jump(struct explorer *explorer, struct vms_cfg_step *step, uint64_t target)
 {
 	set_target(explorer, step, target);
@@ -104,13 +104,13 @@ static void follow_branch(struct explorer *explorer, struct vms_cfg_step *step,
 	}
 }
 
-/* Describes an instruction that libcapstone does not know by its bytes. */
+/* Describes an instruction that libcapstone does not know: its text shows its bytes. */
 static bool describe_unknown(const struct explorer *explorer, uint64_t va, const uint8_t *code,
 			     size_t n, struct vms_insn *ret)
 {
 	*ret = (struct vms_insn) {
 		.va = va,
-		.size = vms_way_unknown_size(&explorer->decoder, code, n),
+		.size = vms_branch_unknown_size(&explorer->decoder, code, n),
 	};
 	memcpy(ret->bytes, code, ret->size);
 	g_strlcpy(ret->text, ".insn", sizeof(ret->text));
@@ -165,11 +165,12 @@ static uint32_t add_step(struct explorer *explorer, const struct vms_code_part *
 	return index;
 }
 
-/* ---- rows of instructions ---------------------------------------------------------- */
+/* ---- sequences of instructions ----------------------------------------------------- */
 
 /*
- * The code ends behind a step that should go on: a call that does not return, as only the compiler
- * knew, or the next function, which this one runs into.
+ * Ends the code behind a step that would continue at `next`, which is outside of the function. The
+ * step is a call that does not return, which only the compiler knew, or the function continues in
+ * the next one.
  */
 static void end_at_border(struct vms_cfg_step *step, uint64_t next)
 {
@@ -182,8 +183,8 @@ static void end_at_border(struct vms_cfg_step *step, uint64_t next)
 		end_block(step, VMS_BLOCK_EXIT);
 }
 
-/* Explores from a place up to the end of its row, or to what is explored already. */
-static void explore_row(struct explorer *explorer, struct place place)
+/* Explores from a place up to the end of its sequence, or to an instruction that is known. */
+static void explore_sequence(struct explorer *explorer, struct place place)
 {
 	uint64_t va = place.va;
 	uint32_t before = place.before;
@@ -206,7 +207,7 @@ static void explore_row(struct explorer *explorer, struct place place)
 		before = index;
 		va += step->insn.size;
 	}
-	/* The limit is reached: the instruction that follows is not in the graph. */
+	/* The limit is reached: the next instruction is not in the graph. */
 	if (before != VMS_NO_STEP && vms_exploration_find(explorer->to, va) == VMS_NO_STEP)
 		end_block(get_step(explorer, before), VMS_BLOCK_CUT);
 }
@@ -250,7 +251,7 @@ static bool read_entry(const struct explorer *explorer, const struct vms_switch_
 	return true;
 }
 
-/* Reads where all entries lead to. False if one cannot be read, or leads out of the function. */
+/* Reads all entries of a table. False if one cannot be read, or leads out of the function. */
 static bool read_targets(struct explorer *explorer, const struct vms_switch_table *table)
 {
 	if (table->n > ENTRIES_LIMIT || table->entry_size > sizeof(uint64_t) ||
@@ -289,7 +290,7 @@ static void resolve_jump(struct explorer *explorer, uint32_t index)
 			  index);
 }
 
-/* ---- all of it ------------------------------------------------------------------------ */
+/* ---- the whole function --------------------------------------------------------------- */
 
 static void explore_places(struct explorer *explorer)
 {
@@ -297,7 +298,7 @@ static void explore_places(struct explorer *explorer)
 		guint last = explorer->places->len - 1;
 		struct place place = g_array_index(explorer->places, struct place, last);
 		g_array_set_size(explorer->places, last);
-		explore_row(explorer, place);
+		explore_sequence(explorer, place);
 	}
 }
 
@@ -315,7 +316,7 @@ bool vms_explore(struct vms_function_code *function, uint64_t va,
 	explorer.indirect = g_array_new(false, false, sizeof(uint32_t));
 	add_place(&explorer, va, VMS_NO_STEP);
 	explore_places(&explorer);
-	for (guint i = 0; i < explorer.indirect->len; i++) { /* which may find more of them */
+	for (guint i = 0; i < explorer.indirect->len; i++) { /* this may add further ones */
 		resolve_jump(&explorer, g_array_index(explorer.indirect, uint32_t, i));
 		explore_places(&explorer);
 	}

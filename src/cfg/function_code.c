@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define PART_LIMIT (UINT64_C(1) << 20) /* bytes; the largest functions of kernels have 64 KiB */
-#define NO_SYMBOL  (UINT64_C(1) << 16) /* bytes to look at if no symbol tells the size */
+#define NO_SYMBOL  (UINT64_C(1) << 16) /* bytes to read if there is no symbol with a size */
 #define PAGE	   4096
 
 /* Reads a part up to the first page that cannot be read. */
@@ -40,7 +40,7 @@ bool vms_function_code_read(struct vms_function_code *function, struct vms_guest
 	if (function->parts[0].n_read > 0 && !is_freed)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
-		    "cannot read code at 0x%" G_GINT64_MODIFIER "x: %s", function->parts[0].va,
+		    "cannot read the code at 0x%" G_GINT64_MODIFIER "x: %s", function->parts[0].va,
 		    is_freed ? "the kernel has freed it after its boot" : "it is not mapped");
 	vms_function_code_clear(function);
 	return false;

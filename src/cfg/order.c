@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The orders in which the blocks of a graph can be visited. */
+/* Visits the blocks of a graph in different orders. */
 #include <vmscope/cfg.h>
 
 typedef bool (*visitor)(size_t block, void *data);

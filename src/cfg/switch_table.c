@@ -12,11 +12,11 @@ bool vms_path_writes(const struct vms_path *path, const struct vms_path_register
 {
 	cs_regs read, written;
 	uint8_t n_read, n_written;
-	if (registers->is_lost(path, insn, number) ||
+	if (registers->is_clobbered(path, insn, number) ||
 	    cs_regs_access(path->decoder->handle, insn, read, &n_read, written, &n_written))
 		return true;
 	for (unsigned i = 0; i < n_written; i++)
-		if (registers->number_of(written[i]) == number)
+		if (registers->get_number(written[i]) == number)
 			return true;
 	return false;
 }

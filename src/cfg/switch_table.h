@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of a switch, found by the instructions that lead to its jump. They are looked at from
- * the jump backwards: what a register held at the jump follows from what they did to it.
+ * Finds the table of a switch by the instructions that lead to its jump. They are followed
+ * backwards from the jump, to find out what the registers contain at the jump.
  */
 #pragma once
 
@@ -11,36 +11,36 @@ struct vms_path_step {
 	uint64_t va;
 	const uint8_t *code; /* not owned */
 	unsigned size;	     /* bytes of the instruction */
-	bool jumped;	     /* control came from here to the next step by the jump's target */
+	bool jumped;	     /* control went from here to the element before this one by a jump */
 };
 
-/* The way by which control came to a jump. */
+/* The instructions that were executed before a jump, in reverse order. */
 struct vms_path {
 	struct vms_decoder *decoder;
 	const struct vms_path_step *steps; /* [0] is the jump */
 	unsigned n;
 };
 
-/* A switch table: `n` entries, each of which leads to an address. */
+/* A switch table of `n` entries. */
 struct vms_switch_table {
 	uint64_t va;
 	uint64_t n;
 	unsigned entry_size; /* bytes */
 	bool is_signed;
-	bool is_relative; /* the address is `base` + (entry << shift), else the entry itself */
+	bool is_relative; /* the target is `base` + (entry << shift); if false, the entry itself */
 	uint64_t base;
 	unsigned shift;
 };
 
 /*
- * Finds the switch table that the jump at the begin of the path reads. False if the jump reads
- * none, or nothing on the path bounds its index.
+ * Finds the switch table of the jump at the begin of the path. False if the jump uses none, or no
+ * comparison on the path limits its index.
  */
 bool vms_switch_table_find(const struct vms_path *path, struct vms_switch_table *ret);
 
 /* ---- for the architectures ------------------------------------------------------ */
 
-/* The same, of one architecture. */
+/* The same for one architecture. */
 bool vms_switch_table_find_x86(const struct vms_path *path, struct vms_switch_table *ret);
 bool vms_switch_table_find_aarch64(const struct vms_path *path, struct vms_switch_table *ret);
 
@@ -48,20 +48,20 @@ bool vms_switch_table_find_aarch64(const struct vms_path *path, struct vms_switc
 
 /* The registers of an architecture. */
 struct vms_path_registers {
-	/* Returns the number of a general register, whatever its width, or VMS_NOT_GENERAL. */
-	int (*number_of)(unsigned reg);
+	/* Returns the number of a general register of any width, or VMS_NOT_GENERAL. */
+	int (*get_number)(unsigned reg);
 	/* True if the instruction is a call that may change the register. */
-	bool (*is_lost)(const struct vms_path *path, const cs_insn *insn, int number);
+	bool (*is_clobbered)(const struct vms_path *path, const cs_insn *insn, int number);
 };
 
-/* Decodes a step. Valid until the next step is decoded. NULL if it is no known instruction. */
+/* Decodes a step. The result is valid until the next step is decoded. NULL if it is not known. */
 const cs_insn *vms_path_decode(const struct vms_path *path, unsigned step);
 /* True if the instruction may change a register. */
 bool vms_path_writes(const struct vms_path *path, const struct vms_path_registers *registers,
 		     const cs_insn *insn, int number);
 /*
- * Finds the last instruction before the step `from` that may have changed a register. `*step`
- * becomes its number. NULL if there is none on the path, or the register is not a general one.
+ * Finds the last instruction before the step `from` that may have changed a register, and sets
+ * `*step` to its index. NULL if there is none on the path, or the register is not a general one.
  */
 const cs_insn *vms_path_find_definition(const struct vms_path *path,
 					const struct vms_path_registers *registers, unsigned from,

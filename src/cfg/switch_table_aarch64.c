@@ -7,8 +7,8 @@
  */
 #include "cfg/switch_table.h"
 
-/* Returns the number of a general register, whatever its width. */
-static int number_of(unsigned reg)
+/* Returns the number of a general register of any width. */
+static int get_number(unsigned reg)
 {
 	if (reg >= ARM64_REG_W0 && reg <= ARM64_REG_W30)
 		return (int)(reg - ARM64_REG_W0);
@@ -17,17 +17,17 @@ static int number_of(unsigned reg)
 	return reg == ARM64_REG_X29 ? 29 : reg == ARM64_REG_X30 ? 30 : VMS_NOT_GENERAL;
 }
 
-/* x0 to x18 and x30 are not kept by a callee. */
-static bool is_lost(const struct vms_path *path, const cs_insn *insn, int number)
+/* True for calls, which may change x0 to x18 and x30. */
+static bool is_clobbered(const struct vms_path *path, const cs_insn *insn, int number)
 {
 	(void)path;
 	return (insn->id == ARM64_INS_BL || insn->id == ARM64_INS_BLR) &&
 	       (number <= 18 || number == 30);
 }
 
-static const struct vms_path_registers registers = { number_of, is_lost };
+static const struct vms_path_registers registers = { get_number, is_clobbered };
 
-/* Finds the constant that a register held at the step `from`: by adr, or adrp and add. */
+/* Finds the constant that is in a register at the step `from`, set by adr, or by adrp and add. */
 static bool find_constant(const struct vms_path *path, unsigned from, int number, uint64_t *ret)
 {
 	uint64_t added = 0;
@@ -43,13 +43,16 @@ static bool find_constant(const struct vms_path *path, unsigned from, int number
 		if (!ops || insn->id != ARM64_INS_ADD || ops[2].type != ARM64_OP_IMM)
 			return false;
 		added += (uint64_t)ops[2].imm << ops[2].shift.value;
-		number = number_of(ops[1].reg);
+		number = get_number(ops[1].reg);
 		from = step;
 	}
 	return false;
 }
 
-/* How many values are left below `limit` by a jump after a comparison. 0: that is no bound. */
+/*
+ * Returns how many values, from 0, are possible after a comparison with `limit` and a jump. 0 if
+ * this is no upper limit.
+ */
 static uint64_t count_values(arm64_cc condition, bool jumped, uint64_t limit)
 {
 	switch ((unsigned)condition) {
@@ -61,7 +64,10 @@ static uint64_t count_values(arm64_cc condition, bool jumped, uint64_t limit)
 	}
 }
 
-/* Goes one step back from an instruction that set the index. False if its value is unknown. */
+/*
+ * Follows the index back over an instruction that sets it. Sets *n if the instruction limits the
+ * index. False if the value is unknown.
+ */
 static bool follow_index(const cs_insn *insn, int *index, uint64_t *n)
 {
 	const cs_arm64_op *ops = insn->detail->arm64.operands;
@@ -74,11 +80,11 @@ static bool follow_index(const cs_insn *insn, int *index, uint64_t *n)
 	     insn->id != ARM64_INS_UXTH && insn->id != ARM64_INS_UXTW) ||
 	    ops[1].type != ARM64_OP_REG)
 		return false;
-	*index = number_of(ops[1].reg);
+	*index = get_number(ops[1].reg);
 	return *index != VMS_NOT_GENERAL;
 }
 
-/* Finds how many entries the table has that is indexed at `from`. 0: unknown. */
+/* Returns how many entries the table has that is read at the step `from`, or 0 if unknown. */
 static uint64_t find_bound(const struct vms_path *path, unsigned from, int index)
 {
 	arm64_cc condition = ARM64_CC_INVALID;
@@ -90,7 +96,7 @@ static uint64_t find_bound(const struct vms_path *path, unsigned from, int index
 		const cs_arm64_op *ops = insn->detail->arm64.operands;
 		uint64_t n = 0;
 		if (insn->id == ARM64_INS_CMP && ops[1].type == ARM64_OP_IMM &&
-		    number_of(ops[0].reg) == index)
+		    get_number(ops[0].reg) == index)
 			n = count_values(condition, jumped, (uint64_t)ops[1].imm);
 		else if (insn->id == ARM64_INS_B) {
 			condition = insn->detail->arm64.cc;
@@ -104,8 +110,8 @@ static uint64_t find_bound(const struct vms_path *path, unsigned from, int index
 	return 0;
 }
 
-/* Takes the bytes and the sign of an entry from the instruction that loads it. */
-static bool take_entry(const cs_insn *insn, struct vms_switch_table *ret)
+/* Sets the size and the sign of entries by the instruction that loads one. */
+static bool set_entry_format(const cs_insn *insn, struct vms_switch_table *ret)
 {
 	const arm64_reg to = insn->detail->arm64.operands[0].reg;
 	switch (insn->id) {
@@ -122,19 +128,20 @@ static bool take_entry(const cs_insn *insn, struct vms_switch_table *ret)
 	return true;
 }
 
-/* Takes the load [table, index] that set a register. */
-static bool take_load(const struct vms_path *path, unsigned from, int number,
-		      struct vms_switch_table *ret)
+/* Analyses the load [table, index] that sets a register. */
+static bool analyse_load(const struct vms_path *path, unsigned from, int number,
+			 struct vms_switch_table *ret)
 {
 	unsigned step;
 	const cs_insn *insn = vms_path_find_definition(path, &registers, from, number, &step);
-	if (!insn || !take_entry(insn, ret) || insn->detail->arm64.operands[1].type != ARM64_OP_MEM)
+	if (!insn || !set_entry_format(insn, ret) ||
+	    insn->detail->arm64.operands[1].type != ARM64_OP_MEM)
 		return false;
 	const arm64_op_mem mem = insn->detail->arm64.operands[1].mem;
-	if (number_of(mem.index) == VMS_NOT_GENERAL || mem.disp ||
-	    !find_constant(path, step, number_of(mem.base), &ret->va))
+	if (get_number(mem.index) == VMS_NOT_GENERAL || mem.disp ||
+	    !find_constant(path, step, get_number(mem.base), &ret->va))
 		return false;
-	ret->n = find_bound(path, step, number_of(mem.index));
+	ret->n = find_bound(path, step, get_number(mem.index));
 	return ret->n > 0;
 }
 
@@ -151,18 +158,18 @@ bool vms_switch_table_find_aarch64(const struct vms_path *path, struct vms_switc
 	*ret = (struct vms_switch_table) { 0 };
 	if (!insn || insn->detail->arm64.op_count != 1)
 		return false;
-	const int number = number_of(insn->detail->arm64.operands[0].reg);
+	const int number = get_number(insn->detail->arm64.operands[0].reg);
 	insn = vms_path_find_definition(path, &registers, 0, number, &step);
 	if (!insn)
 		return false;
 	if (insn->id != ARM64_INS_ADD || insn->detail->arm64.operands[2].type != ARM64_OP_REG)
-		return take_load(path, 0, number, ret);
+		return analyse_load(path, 0, number, ret);
 	const cs_arm64_op base = insn->detail->arm64.operands[1];
 	const cs_arm64_op entry = insn->detail->arm64.operands[2];
 	ret->is_relative = true;
 	ret->shift = entry.shift.value;
-	if (!find_constant(path, step, number_of(base.reg), &ret->base) ||
-	    !take_load(path, step, number_of(entry.reg), ret))
+	if (!find_constant(path, step, get_number(base.reg), &ret->base) ||
+	    !analyse_load(path, step, get_number(entry.reg), ret))
 		return false;
 	ret->is_signed |= is_sign_extended(entry.ext);
 	return true;

@@ -8,10 +8,10 @@
  */
 #include "cfg/switch_table.h"
 
-#define LONGEST_SHIFT 3 /* of an index: entries of a table have 8 bytes at most */
+#define MAX_SHIFT 3 /* of an index: an entry of a table has 8 bytes at most */
 
-/* Returns the number of a general register, whatever its width. */
-static int number_of(unsigned reg)
+/* Returns the number of a general register of any width. */
+static int get_number(unsigned reg)
 {
 	static const x86_reg widths[][4] = {
 		{ X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL },
@@ -38,16 +38,16 @@ static int number_of(unsigned reg)
 	return VMS_NOT_GENERAL;
 }
 
-/* rax, rcx, rdx, rsi, rdi and r8 to r11 are not kept by a callee. */
-static bool is_lost(const struct vms_path *path, const cs_insn *insn, int number)
+/* True for calls, which may change rax, rcx, rdx, rsi, rdi and r8 to r11. */
+static bool is_clobbered(const struct vms_path *path, const cs_insn *insn, int number)
 {
 	return cs_insn_group(path->decoder->handle, insn, CS_GRP_CALL) &&
 	       (number <= 2 || (number >= 6 && number <= 11));
 }
 
-static const struct vms_path_registers registers = { number_of, is_lost };
+static const struct vms_path_registers registers = { get_number, is_clobbered };
 
-/* Gives the address of a memory operand that depends on no register but rip. */
+/* Computes the address of a memory operand that depends on no register but rip. */
 static bool fixed_address(const cs_insn *insn, const x86_op_mem *mem, uint64_t base, uint64_t *ret)
 {
 	if (mem->segment != X86_REG_INVALID && mem->segment != X86_REG_DS)
@@ -61,7 +61,7 @@ static bool fixed_address(const cs_insn *insn, const x86_op_mem *mem, uint64_t b
 	return true;
 }
 
-/* Finds the constant that a register held at the step `from`. */
+/* Finds the constant that is in a register at the step `from`. */
 static bool find_constant(const struct vms_path *path, unsigned from, int number, uint64_t *ret)
 {
 	unsigned step;
@@ -80,7 +80,7 @@ static bool find_constant(const struct vms_path *path, unsigned from, int number
 
 /* ---- the bound of the index ------------------------------------------------- */
 
-/* What is compared: a register, or the memory that it was loaded from. */
+/* The index of a table: a register, or the memory that the register was loaded from. */
 struct index {
 	int number; /* VMS_NOT_GENERAL: it is `memory` */
 	x86_op_mem memory;
@@ -89,13 +89,16 @@ struct index {
 static bool is_index(const struct index *index, const cs_x86_op *op)
 {
 	if (index->number != VMS_NOT_GENERAL)
-		return op->type == X86_OP_REG && number_of(op->reg) == index->number;
+		return op->type == X86_OP_REG && get_number(op->reg) == index->number;
 	return op->type == X86_OP_MEM && op->mem.base == index->memory.base &&
 	       op->mem.index == index->memory.index && op->mem.disp == index->memory.disp &&
 	       op->mem.segment == index->memory.segment;
 }
 
-/* How many values are left below `limit` by a jump after a comparison. 0: that is no bound. */
+/*
+ * Returns how many values, from 0, are possible after a comparison with `limit` and a jump. 0 if
+ * this is no upper limit.
+ */
 static uint64_t count_values(unsigned jump, bool jumped, uint64_t limit)
 {
 	switch (jump) {
@@ -107,7 +110,10 @@ static uint64_t count_values(unsigned jump, bool jumped, uint64_t limit)
 	}
 }
 
-/* Goes one step back from an instruction that set the index. False if its value is unknown. */
+/*
+ * Follows the index back over an instruction that sets it. Sets *n if the instruction limits the
+ * index. False if the value is unknown.
+ */
 static bool follow_index(const cs_insn *insn, struct index *index, uint64_t *n)
 {
 	const cs_x86_op *from = &insn->detail->x86.operands[1];
@@ -119,14 +125,14 @@ static bool follow_index(const cs_insn *insn, struct index *index, uint64_t *n)
 	if (insn->id != X86_INS_MOV && insn->id != X86_INS_MOVZX)
 		return false;
 	if (from->type == X86_OP_REG)
-		index->number = number_of(from->reg);
+		index->number = get_number(from->reg);
 	else if (from->type == X86_OP_MEM)
 		*index = (struct index) { VMS_NOT_GENERAL, from->mem };
 	return from->type == X86_OP_REG ? index->number != VMS_NOT_GENERAL
 					: from->type == X86_OP_MEM;
 }
 
-/* Finds how many entries the table has that is indexed at `from`. 0: unknown. */
+/* Returns how many entries the table has that is read at the step `from`, or 0 if unknown. */
 static uint64_t find_bound(const struct vms_path *path, unsigned from, struct index index)
 {
 	unsigned jump = X86_INS_INVALID;
@@ -155,13 +161,13 @@ static uint64_t find_bound(const struct vms_path *path, unsigned from, struct in
 /* ---- tables -------------------------------------------------------------------- */
 
 /*
- * Takes a load [register] at `step`, whose address was computed as gcc does without optimisation:
- * shl index, 3; add register, table.
+ * Analyses a load [register] at `step`, whose address was computed as gcc does without
+ * optimisation: shl index, 3; add register, table.
  */
-static bool take_computed_load(const struct vms_path *path, unsigned step, const cs_x86_op *op,
-			       struct vms_switch_table *ret)
+static bool analyse_computed_load(const struct vms_path *path, unsigned step, const cs_x86_op *op,
+				  struct vms_switch_table *ret)
 {
-	const int number = number_of(op->mem.base);
+	const int number = get_number(op->mem.base);
 	const cs_insn *insn = vms_path_find_definition(path, &registers, step, number, &step);
 	if (!insn || insn->id != X86_INS_ADD || op->mem.disp)
 		return false;
@@ -169,60 +175,60 @@ static bool take_computed_load(const struct vms_path *path, unsigned step, const
 	ret->va = (uint64_t)added.imm;
 	if (added.type != X86_OP_IMM &&
 	    (added.type != X86_OP_REG ||
-	     !find_constant(path, step, number_of(added.reg), &ret->va)))
+	     !find_constant(path, step, get_number(added.reg), &ret->va)))
 		return false;
 	insn = vms_path_find_definition(path, &registers, step, number, &step);
 	if (!insn || (insn->id != X86_INS_SHL && insn->id != X86_INS_SAL))
 		return false;
 	const cs_x86_op shift = insn->detail->x86.operands[1];
-	if (shift.type != X86_OP_IMM || shift.imm < 0 || shift.imm > LONGEST_SHIFT ||
+	if (shift.type != X86_OP_IMM || shift.imm < 0 || shift.imm > MAX_SHIFT ||
 	    op->size != 1 << shift.imm)
 		return false;
 	ret->n = find_bound(path, step, (struct index) { .number = number });
 	return ret->n > 0;
 }
 
-/* Takes a load of an entry: [base + index*size + displacement], at `step`. */
-static bool take_load(const struct vms_path *path, unsigned step, const cs_x86_op *op,
-		      struct vms_switch_table *ret)
+/* Analyses a load of an entry at `step`: [base + index*size + displacement]. */
+static bool analyse_load(const struct vms_path *path, unsigned step, const cs_x86_op *op,
+			 struct vms_switch_table *ret)
 {
 	const x86_op_mem mem = op->mem;
 	uint64_t base = 0;
-	struct index index = { .number = number_of(mem.index) };
+	struct index index = { .number = get_number(mem.index) };
 	ret->entry_size = op->size;
 	if (op->type == X86_OP_MEM && mem.index == X86_REG_INVALID)
-		return take_computed_load(path, step, op, ret);
+		return analyse_computed_load(path, step, op, ret);
 	if (op->type != X86_OP_MEM || index.number == VMS_NOT_GENERAL || mem.scale != op->size ||
 	    (mem.segment != X86_REG_INVALID && mem.segment != X86_REG_DS))
 		return false;
-	if (mem.base != X86_REG_INVALID && !find_constant(path, step, number_of(mem.base), &base))
+	if (mem.base != X86_REG_INVALID && !find_constant(path, step, get_number(mem.base), &base))
 		return false;
 	ret->va = base + (uint64_t)mem.disp;
 	ret->n = find_bound(path, step, index);
 	return ret->n > 0;
 }
 
-/* Takes the load that set a register. */
-static bool take_definition(const struct vms_path *path, unsigned from, int number, unsigned id,
-			    struct vms_switch_table *ret)
+/* Analyses the load that sets a register. */
+static bool analyse_definition(const struct vms_path *path, unsigned from, int number, unsigned id,
+			       struct vms_switch_table *ret)
 {
 	unsigned step;
 	const cs_insn *insn = vms_path_find_definition(path, &registers, from, number, &step);
 	if (!insn || insn->id != id)
 		return false;
 	const cs_x86_op load = insn->detail->x86.operands[1];
-	return take_load(path, step, &load, ret);
+	return analyse_load(path, step, &load, ret);
 }
 
-/* Of `add a, b` one is the address that entries count from, and the other an entry. */
-static bool take_sum(const struct vms_path *path, unsigned step, int a, int b,
-		     struct vms_switch_table *ret)
+/* Analyses `add a, b`: one is the base address of the entries, the other one an entry. */
+static bool analyse_sum(const struct vms_path *path, unsigned step, int a, int b,
+			struct vms_switch_table *ret)
 {
 	ret->is_signed = ret->is_relative = true;
 	return (find_constant(path, step, b, &ret->base) &&
-		take_definition(path, step, a, X86_INS_MOVSXD, ret)) ||
+		analyse_definition(path, step, a, X86_INS_MOVSXD, ret)) ||
 	       (find_constant(path, step, a, &ret->base) &&
-		take_definition(path, step, b, X86_INS_MOVSXD, ret));
+		analyse_definition(path, step, b, X86_INS_MOVSXD, ret));
 }
 
 bool vms_switch_table_find_x86(const struct vms_path *path, struct vms_switch_table *ret)
@@ -234,12 +240,12 @@ bool vms_switch_table_find_x86(const struct vms_path *path, struct vms_switch_ta
 		return false;
 	const cs_x86_op op = insn->detail->x86.operands[0];
 	if (op.type == X86_OP_MEM)
-		return take_load(path, 0, &op, ret);
-	const int number = op.type == X86_OP_REG ? number_of(op.reg) : VMS_NOT_GENERAL;
+		return analyse_load(path, 0, &op, ret);
+	const int number = op.type == X86_OP_REG ? get_number(op.reg) : VMS_NOT_GENERAL;
 	insn = vms_path_find_definition(path, &registers, 0, number, &step);
 	if (!insn)
 		return false;
 	if (insn->id != X86_INS_ADD || insn->detail->x86.operands[1].type != X86_OP_REG)
-		return take_definition(path, 0, number, X86_INS_MOV, ret);
-	return take_sum(path, step, number, number_of(insn->detail->x86.operands[1].reg), ret);
+		return analyse_definition(path, 0, number, X86_INS_MOV, ret);
+	return analyse_sum(path, step, number, get_number(insn->detail->x86.operands[1].reg), ret);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a coverage from its begin to its end, with a thread that follows the guest: it finds the
- * functions of what was translated before their code goes, and makes the report at the end. What
- * ran, translated code marks by itself: nobody waits for this thread.
+ * Runs a coverage from its begin to its end, with a thread that follows the guest. The thread finds
+ * the functions of translated blocks while their code exists, and makes the report at the end.
+ * Translated code sets its marks by itself, so no vCPU waits for this thread.
  */
 #include <vmscope/coverage.h>
 
@@ -22,7 +22,7 @@
 #define TICK_MS 100
 /* How long to wait for the last answer of a QEMU that is stopped. */
 #define GRACE_NS UINT64_C(1000000000)
-/* The longest that QEMU translates at once is shorter. */
+/* All blocks of QEMU are shorter, in bytes. */
 #define MAX_BLOCK (UINT32_C(1) << 16)
 
 struct vms_coverage {
@@ -32,17 +32,17 @@ struct vms_coverage {
 	struct vms_coverage_link link;
 	struct vms_guest_follower follower;
 	struct vms_coverage_functions *functions;
-	uint32_t n_seen;  /* blocks that were looked at */
-	GArray *nameless; /* uint32_t: blocks of which nothing was known */
+	uint32_t n_seen;  /* blocks whose functions were searched for */
+	GArray *nameless; /* uint32_t: blocks without a known function */
 	uint64_t begin_ns;
 
-	GMutex lock; /* of what follows, and while the guest is exchanged */
+	GMutex lock; /* guards all below; also held while the guest is exchanged */
 	GCond changed;
 	bool has_ended;
 	enum vms_coverage_end end;
 	struct vms_coverage_report *report; /* set when it has ended */
 
-	int stop_fd; /* an eventfd: it is to end */
+	int stop_fd; /* an eventfd: the thread must end */
 	GThread *thread;
 };
 
@@ -65,8 +65,8 @@ static void name_new_blocks(struct vms_coverage *coverage)
 			g_array_append_val(coverage->nameless, coverage->n_seen);
 }
 
-/* Tries again, as more is known of the guest. */
-static void name_nameless(struct vms_coverage *coverage)
+/* Searches again for the functions of nameless blocks, when more is known of the guest. */
+static void retry_nameless_blocks(struct vms_coverage *coverage)
 {
 	g_autoptr(GArray) nameless = g_steal_pointer(&coverage->nameless);
 	coverage->nameless = g_array_new(FALSE, FALSE, sizeof(uint32_t));
@@ -77,7 +77,7 @@ static void name_nameless(struct vms_coverage *coverage)
 	}
 }
 
-/* Makes the graphs of functions that are new, through the page tables that a vCPU uses now. */
+/* Makes the graphs of new functions. Reads their code through the page tables of vCPU 0. */
 static void make_graphs(struct vms_coverage *coverage)
 {
 	struct vms_regs regs;
@@ -94,18 +94,18 @@ static void make_graphs(struct vms_coverage *coverage)
 
 /* ---- following the guest ------------------------------------------------------------ */
 
-/* The function that the kernel calls before a module's first code. */
-static void note_look(const struct vms_symbol *symbol, const char *module, void *data)
+/* Notes the address of do_init_module, which the kernel calls before a module's first code. */
+static void note_module_init(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	uint64_t *look = data;
 	if (!module && symbol->type && strchr("tT", symbol->type))
 		*look = symbol->va;
 }
 
-static uint64_t find_look(struct vms_coverage *coverage)
+static uint64_t find_module_init(struct vms_coverage *coverage)
 {
 	uint64_t look = 0;
-	vms_guest_lookup(coverage->guest, "do_init_module", note_look, &look);
+	vms_guest_lookup(coverage->guest, "do_init_module", note_module_init, &look);
 	return look;
 }
 
@@ -113,21 +113,21 @@ static void note_reset(struct vms_coverage *coverage)
 {
 	vms_coverage_link_forget_programs(&coverage->link);
 	vms_log(VMS_LOG_WARNING,
-		"the guest was reset: until its kernel is recognised again, functions have "
-		"the names that they had before");
+		"the guest was reset: functions keep their old names until its kernel is "
+		"recognised again");
 }
 
-/* Other code is known: blocks that were translated before have got their names. */
-static void note_news(struct vms_coverage *coverage)
+/* The guest's code has changed. All blocks that were translated before have their names already. */
+static void update_code(struct vms_coverage *coverage)
 {
 	g_autoptr(GError) error = NULL;
 	vms_coverage_link_new_epoch(&coverage->link);
-	name_nameless(coverage);
-	if (!vms_coverage_link_look(&coverage->link, find_look(coverage), &error))
+	retry_nameless_blocks(coverage);
+	if (!vms_coverage_link_set_look(&coverage->link, find_module_init(coverage), &error))
 		vms_log(VMS_LOG_DEBUG, "%s", error->message);
 }
 
-static void look_at_guest(struct vms_coverage *coverage)
+static void follow_guest(struct vms_coverage *coverage)
 {
 	const bool is_asked = vms_coverage_link_wants_look(&coverage->link);
 	name_new_blocks(coverage);
@@ -138,7 +138,7 @@ static void look_at_guest(struct vms_coverage *coverage)
 	g_mutex_unlock(&coverage->lock);
 	if (vms_guest_follow(&coverage->follower,
 			     VMS_GUEST_GOES_ON | (is_asked ? VMS_GUEST_ASKS : 0)))
-		note_news(coverage);
+		update_code(coverage);
 	if (is_asked)
 		vms_coverage_link_answer_look(&coverage->link);
 	make_graphs(coverage);
@@ -152,7 +152,7 @@ static void take_wakeups(int fd)
 		;
 }
 
-/* Waits for the next look. True: it is to end, or QEMU has closed the connection. */
+/* Waits for the next tick. True if the thread must end, or QEMU has closed the connection. */
 static bool wait_for_tick(struct vms_coverage *coverage, bool *is_gone)
 {
 	struct pollfd fds[] = { { .fd = coverage->link.agent->stream.fd, .events = POLLIN },
@@ -173,7 +173,7 @@ static bool is_complete(const struct vms_coverage *coverage)
 	       vms_coverage_link_state(&coverage->link) == VMS_AGENT_COVERAGE_ENDED;
 }
 
-static enum vms_coverage_end follow_to_end(struct vms_coverage *coverage)
+static enum vms_coverage_end follow_until_end(struct vms_coverage *coverage)
 {
 	bool is_gone;
 	while (!wait_for_tick(coverage, &is_gone)) {
@@ -182,7 +182,7 @@ static enum vms_coverage_end follow_to_end(struct vms_coverage *coverage)
 		if (is_complete(coverage))
 			return VMS_COVERAGE_COMPLETE;
 		if (!vms_process_is_stopped(vms_machine_info(coverage->machine)->pid))
-			look_at_guest(coverage);
+			follow_guest(coverage);
 	}
 	return is_gone ? VMS_COVERAGE_GONE : VMS_COVERAGE_STOPPED;
 }
@@ -193,7 +193,7 @@ static struct vms_coverage_report *make_report(struct vms_coverage *coverage)
 {
 	struct vms_coverage_report *report;
 	name_new_blocks(coverage);
-	name_nameless(coverage);
+	retry_nameless_blocks(coverage);
 	vms_coverage_functions_add_others(coverage->functions);
 	report = vms_coverage_report_new(&coverage->link, coverage->n_seen, coverage->functions);
 	if (coverage->options.lines)
@@ -201,15 +201,15 @@ static struct vms_coverage_report *make_report(struct vms_coverage *coverage)
 	return report;
 }
 
-static gpointer run(gpointer data)
+static gpointer run_coverage(gpointer data)
 {
 	struct vms_coverage *coverage = data;
-	const enum vms_coverage_end end = follow_to_end(coverage);
+	const enum vms_coverage_end end = follow_until_end(coverage);
 	if (end != VMS_COVERAGE_GONE &&
 	    vms_process_is_stopped(vms_machine_info(coverage->machine)->pid))
 		vms_machine_give_up_at(coverage->machine, vms_clock_now_ns() + GRACE_NS);
 	if (end != VMS_COVERAGE_GONE) {
-		look_at_guest(coverage);
+		follow_guest(coverage);
 		vms_coverage_link_stop(&coverage->link);
 	}
 	struct vms_coverage_report *report = make_report(coverage);
@@ -254,7 +254,7 @@ static struct vms_coverage *new_coverage(struct vms_guest *guest,
 	return coverage;
 }
 
-static bool begin(struct vms_coverage *coverage, GError **error)
+static bool begin_coverage(struct vms_coverage *coverage, GError **error)
 {
 	const struct vms_coverage_options *options = &coverage->options;
 	g_autoptr(GError) cause = NULL;
@@ -263,12 +263,13 @@ static bool begin(struct vms_coverage *coverage, GError **error)
 	coverage->link.agent->stream.give_up_ns = &coverage->machine->give_up_ns;
 	vms_guest_follower_init(&coverage->follower, coverage->guest, &coverage->lock);
 	if (!vms_coverage_link_start(&coverage->link, options->from, options->to,
-				     find_look(coverage), options->max_blocks, error))
+				     find_module_init(coverage), options->max_blocks, error))
 		return false;
 	coverage->begin_ns = vms_clock_now_ns();
-	coverage->thread = g_thread_try_new("coverage", run, coverage, &cause);
+	coverage->thread = g_thread_try_new("coverage", run_coverage, coverage, &cause);
 	if (!coverage->thread)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot cover: %s", cause->message);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot measure coverage: %s",
+			    cause->message);
 	return coverage->thread;
 }
 
@@ -279,7 +280,7 @@ struct vms_coverage *vms_coverage_start(struct vms_guest *guest,
 	if (!vms_options_copy(options, &own, sizeof(own), "vms_coverage_options", error))
 		return NULL;
 	struct vms_coverage *coverage = new_coverage(guest, &own);
-	if (begin(coverage, error))
+	if (begin_coverage(coverage, error))
 		return coverage;
 	free_coverage(coverage);
 	return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of DynamoRIO's drcov, version 2, which Lighthouse and others read. A block is an offset of
- * 32 bits in a module. Nameless blocks are in a module for each 4 GiB of addresses that has some.
+ * Writes files of DynamoRIO's drcov, version 2, which Lighthouse and others read. The address of a
+ * block is a 32-bit offset in a module. For blocks without a function there is a module for each
+ * 4 GiB of addresses that contains such blocks.
  */
 #include "coverage/report-private.h"
 
@@ -30,7 +31,7 @@ static char *name_module(const struct vms_coverage_report *report,
 	return g_strdup(module ?: "vmlinux");
 }
 
-/* Returns the module of a block's function, or of its area. `known`: name → index + 1. */
+/* Returns the index of the module of a block. `known`: name of the module → index + 1. */
 static guint find_module(const struct vms_coverage_report *report,
 			 const struct vms_covered_block *block, GArray *modules, GHashTable *known)
 {
@@ -46,7 +47,7 @@ static guint find_module(const struct vms_coverage_report *report,
 	return modules->len - 1;
 }
 
-/* Makes modules reach from their first function to behind their last one. */
+/* Extends modules from the begin of their first function to the end of their last one. */
 static void widen_modules(const struct vms_coverage_report *report, GArray *modules,
 			  GHashTable *known)
 {
@@ -68,7 +69,10 @@ struct entry {
 	uint16_t size, module;
 };
 
-/* Returns the table of blocks. A module that was loaded twice may lie too far from itself. */
+/*
+ * Returns the table of blocks. Leaves out blocks that are too far from the module's base, which
+ * happens if a module was loaded twice.
+ */
 static GArray *make_entries(const struct vms_coverage_report *report, const GArray *modules,
 			    const guint *module_of)
 {

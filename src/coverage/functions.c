@@ -8,7 +8,7 @@ struct vms_coverage_functions {
 	GStringChunk *names;
 	GHashTable *by_key; /* struct vms_coverage_function: the same as value; owned by `all` */
 	GPtrArray *all;
-	guint n_asked; /* the first ones of `all` were asked for their graph */
+	guint n_tried; /* so many functions of `all`, from the first, have had their graph made */
 };
 
 /* ---- the table ---------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ bool vms_coverage_function_is_part(const struct vms_coverage_function *function)
 
 /* ---- blocks ------------------------------------------------------------------------- */
 
-/* A symbol need not begin where control comes: a block may run from one into the next. */
+/* A block may extend over several symbols, because execution may run from one into the next. */
 bool vms_coverage_functions_add(struct vms_coverage_functions *functions, uint32_t block,
 				uint64_t va, uint32_t size)
 {
@@ -111,7 +111,7 @@ bool vms_coverage_functions_add(struct vms_coverage_functions *functions, uint32
 
 bool vms_coverage_functions_lack_graphs(const struct vms_coverage_functions *functions)
 {
-	return functions->n_asked < functions->all->len;
+	return functions->n_tried < functions->all->len;
 }
 
 static void make_graph(struct vms_coverage_function *function, struct vms_guest *guest,
@@ -131,9 +131,9 @@ static void make_graph(struct vms_coverage_function *function, struct vms_guest 
 void vms_coverage_functions_make_graphs(struct vms_coverage_functions *functions,
 					struct vms_memory *memory)
 {
-	for (; functions->n_asked < functions->all->len; functions->n_asked++) {
+	for (; functions->n_tried < functions->all->len; functions->n_tried++) {
 		struct vms_coverage_function *function =
-			g_ptr_array_index(functions->all, functions->n_asked);
+			g_ptr_array_index(functions->all, functions->n_tried);
 		if (!vms_coverage_function_is_part(function))
 			make_graph(function, functions->guest, memory);
 	}
@@ -141,7 +141,10 @@ void vms_coverage_functions_make_graphs(struct vms_coverage_functions *functions
 
 /* ---- functions that did not run ------------------------------------------------------- */
 
-/* The areas before functions, for patches and for hashes of types, are never executed. */
+/*
+ * True for functions and parts of functions in code. The areas before functions, for patches and
+ * for hashes of types, are never executed.
+ */
 static bool is_function(const struct vms_symbol *symbol)
 {
 	return symbol->type && strchr("tTwW", symbol->type) && !strstr(symbol->name, ".cold") &&
@@ -149,7 +152,7 @@ static bool is_function(const struct vms_symbol *symbol)
 	       !g_str_has_prefix(symbol->name, "__cfi_");
 }
 
-/* Of several names of one address, the one counts that the address is called by. */
+/* Adds a function. If an address has several names, uses the one that the symbolizer shows. */
 static void add_symbol(const struct vms_symbol *symbol, const char *module, void *data)
 {
 	struct vms_coverage_functions *functions = data;

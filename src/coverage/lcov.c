@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tracefiles of lcov: a section for each source file, with its functions and its lines. Functions
- * whose source is not known are in a section for their module.
+ * Writes tracefiles of lcov: a section for each source file, with its functions and lines.
+ * Functions without a known source file are in a section of their module.
  */
 #include "coverage/report-private.h"
 
-/* One tracefile in the making. */
+/* A tracefile that is being made. */
 struct tracefile {
 	const struct vms_coverage_report *report;
 	GString *out;
-	GHashTable *names; /* of functions in the section that is open */
+	GHashTable *names; /* of functions in the current section */
 };
 
 static void open_section(struct tracefile *file, const char *path)
@@ -18,7 +18,7 @@ static void open_section(struct tracefile *file, const char *path)
 	g_string_append_printf(file->out, "SF:%s\n", path);
 }
 
-/* A name that a section has already gets the function's address: names tell functions apart. */
+/* Adds the address to a name that the section has already, because lcov needs unique names. */
 static char *make_name(struct tracefile *file, const struct vms_covered_function *function)
 {
 	char *name = g_strdup(function->name);
@@ -117,7 +117,7 @@ static bool has_place(const struct vms_coverage_report *report, guint function)
 	       g_array_index(report->lines->places, struct vms_function_place, function).line;
 }
 
-/* Writes the functions of a module that have no source file. They are `first` to before `end`. */
+/* Writes those functions of [first, end), all of one module, that have no source file. */
 static void add_module(struct tracefile *file, guint first, guint end)
 {
 	const struct vms_covered_function *function =

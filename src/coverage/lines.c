@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "coverage/lines.h"
 
-/* After so many lines those that are there several times are merged. */
+/* Equal lines are merged whenever so many lines were added. */
 #define MERGE_AT (1U << 22)
 
 struct vms_covered_lines *vms_covered_lines_new(uint32_t n_functions)

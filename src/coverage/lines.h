@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which source lines ran, and where functions begin in them. */
+/* The source lines that ran, and the lines where functions begin. */
 #pragma once
 
 #include <glib.h>
@@ -20,7 +20,7 @@ struct vms_function_place {
 struct vms_covered_lines {
 	GPtrArray *files;  /* char *: paths, as DWARF has them */
 	GHashTable *index; /* path → index + 1 */
-	GArray *lines;	   /* struct vms_covered_line; once finished by file and line, each once */
+	GArray *lines;	   /* struct vms_covered_line; when finished: sorted, each line once */
 	GArray *places;	   /* struct vms_function_place by index of the function */
 };
 
@@ -29,10 +29,10 @@ struct vms_covered_lines *vms_covered_lines_new(uint32_t n_functions);
 void vms_covered_lines_free(struct vms_covered_lines *lines);
 /* Returns the index of a file. */
 uint32_t vms_covered_lines_file(struct vms_covered_lines *lines, const char *path);
-/* Adds a line, or that it ran, too. */
+/* Adds a line. A line that was added several times has run if it ran in any of them. */
 void vms_covered_lines_add(struct vms_covered_lines *lines, uint32_t file, uint32_t line, bool ran);
-/* Says where a function begins. The first place counts. */
+/* Sets where a function begins, unless that was set before. */
 void vms_covered_lines_place(struct vms_covered_lines *lines, uint32_t function, uint32_t file,
 			     uint32_t line);
-/* Call it once after the last add. */
+/* Sorts the lines. Must be called once, after the last vms_covered_lines_add. */
 void vms_covered_lines_finish(struct vms_covered_lines *lines);

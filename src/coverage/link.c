@@ -15,7 +15,8 @@ bool vms_coverage_link_open(struct vms_coverage_link *link, struct vms_machine *
 	*link = (struct vms_coverage_link) { .woken = -1 };
 	if (!info->agent) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "cannot cover %s: its QEMU has no agent; start it with vmscope run",
+			    "cannot measure coverage of %s: its QEMU has no agent; start it with "
+			    "vmscope run",
 			    info->name);
 		return false;
 	}
@@ -35,7 +36,7 @@ void vms_coverage_link_close(struct vms_coverage_link *link)
 
 /* ---- beginning and ending ----------------------------------------------------------- */
 
-/* The most blocks whose marks have room, up to `wanted`. */
+/* Returns how many blocks to request: `wanted`, but not more than there is room for their marks. */
 static uint32_t limit_blocks(uint32_t wanted, uint32_t n_vcpus)
 {
 	const uint64_t line = (uint64_t)n_vcpus * VMS_AGENT_MARKS_LINE;
@@ -74,7 +75,8 @@ static bool map_memory(struct vms_coverage_link *link, int fd, GError **error)
 	if (!link->shared || vms_coverage_link_take_layout(link))
 		return link->shared;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
-		    "%s: the agent describes memory of coverage that it does not share",
+		    "%s: the agent's memory for coverage has a wrong layout; restart QEMU with the "
+		    "agent of this vmscope",
 		    link->agent->stream.peer);
 	return false;
 }
@@ -99,7 +101,7 @@ bool vms_coverage_link_start(struct vms_coverage_link *link, uint64_t from, uint
 	return mapped;
 }
 
-bool vms_coverage_link_look(struct vms_coverage_link *link, uint64_t look, GError **error)
+bool vms_coverage_link_set_look(struct vms_coverage_link *link, uint64_t look, GError **error)
 {
 	if (link->start.look == look)
 		return true;
@@ -112,7 +114,7 @@ void vms_coverage_link_stop(struct vms_coverage_link *link)
 {
 	struct vms_agent_message stop = { .kind = VMS_AGENT_COVERAGE_STOP };
 	g_autoptr(GError) error = NULL;
-	/* A QEMU that does not answer ends it when the link is closed. */
+	/* If QEMU does not answer, the coverage ends when the link is closed. */
 	if (!vms_agent_request(link->agent, &stop, sizeof(stop), -1, NULL, 0, &error))
 		vms_log(VMS_LOG_DEBUG, "%s", error->message);
 }
@@ -135,8 +137,8 @@ enum vms_agent_coverage_state vms_coverage_link_state(const struct vms_coverage_
 	return (enum vms_agent_coverage_state)atomic_load(&link->shared->state);
 }
 
-static const struct vms_agent_block_covered *description(const struct vms_coverage_link *link,
-							 uint32_t block)
+static const struct vms_agent_block_covered *get_description(const struct vms_coverage_link *link,
+							     uint32_t block)
 {
 	const unsigned char *memory = (const void *)link->shared;
 	const struct vms_agent_block_covered *all = (const void *)(memory + link->blocks_offset);
@@ -146,7 +148,7 @@ static const struct vms_agent_block_covered *description(const struct vms_covera
 struct vms_agent_block_covered vms_coverage_link_block(const struct vms_coverage_link *link,
 						       uint32_t block)
 {
-	return *description(link, block);
+	return *get_description(link, block);
 }
 
 unsigned vms_coverage_link_ran(const struct vms_coverage_link *link, uint32_t block)
@@ -155,11 +157,11 @@ unsigned vms_coverage_link_ran(const struct vms_coverage_link *link, uint32_t bl
 	unsigned ran = 0;
 	switch (vms_coverage_link_state(link)) {
 	case VMS_AGENT_COVERAGE_RUNS: ran = vms_agent_marks_ran(marks, block, link->n_vcpus); break;
-	case VMS_AGENT_COVERAGE_ENDED: ran = atomic_load(&description(link, block)->ran); break;
+	case VMS_AGENT_COVERAGE_ENDED: ran = atomic_load(&get_description(link, block)->ran); break;
 	case VMS_AGENT_COVERAGE_WAITS:
 	default: break;
 	}
-	if (!ran || description(link, block)->n_insns > 1)
+	if (!ran || get_description(link, block)->n_insns > 1)
 		return ran;
 	const unsigned amid = ran & VMS_AGENT_RAN_BEGIN ? 0 : VMS_COVERAGE_RAN_AMID;
 	return VMS_AGENT_RAN_BEGIN | VMS_AGENT_RAN_END | amid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a report holds, for the files of src/coverage/. */
+/* The content of a report, for the files of src/coverage/. */
 #pragma once
 
 #include "coverage/functions.h"
@@ -13,15 +13,14 @@ struct vms_coverage_report {
 	GArray *functions; /* struct vms_covered_function */
 	GArray *blocks;	   /* struct vms_covered_block, by address */
 	struct vms_coverage_totals totals;
-	struct vms_covered_lines *lines; /* NULL: none are known */
+	struct vms_covered_lines *lines; /* NULL if not known */
 };
 
 /*
- * Makes the report of what has run of the first `n_blocks` blocks. `functions` may be used no more
- * but to be freed.
+ * Makes the report of the first `n_blocks` blocks. After this `functions` may only be freed.
  */
 struct vms_coverage_report *vms_coverage_report_new(const struct vms_coverage_link *link,
 						    uint32_t n_blocks,
 						    struct vms_coverage_functions *functions);
-/* Adds the source lines that the guest's symbol files tell. */
+/* Adds source lines, by the guest's symbol files. */
 void vms_coverage_report_add_lines(struct vms_coverage_report *report, struct vms_guest *guest);

@@ -5,10 +5,10 @@
 #include "symbol/symbolizer-private.h"
 #include <stdlib.h>
 
-/* The longest block in bytes: QEMU translates 512 instructions at once. */
+/* Maximum size of a block in bytes: QEMU translates 512 instructions at once. */
 #define MAX_SPAN (512U * 16)
 
-/* ---- the value ------------------------------------------------------------------------ */
+/* ---- a report as a value ---------------------------------------------------------------- */
 
 struct vms_coverage_report *vms_coverage_report_ref(struct vms_coverage_report *report)
 {
@@ -60,7 +60,7 @@ static int compare_ranges(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
-/* Makes the ranges such that none overlap, and keeps the order by address. */
+/* Sorts ranges by address, and joins those that overlap. */
 static void merge_ranges(GArray *ranges)
 {
 	struct range *all = (void *)ranges->data;
@@ -75,7 +75,7 @@ static void merge_ranges(GArray *ranges)
 	g_array_set_size(ranges, n);
 }
 
-/* True if any byte from `va` to before `end` is in a range. */
+/* True if any byte of [va, end) is in a range. */
 static bool ranges_touch(const GArray *ranges, uint64_t va, uint64_t end)
 {
 	guint low = 0, high = ranges->len;
@@ -89,18 +89,18 @@ static bool ranges_touch(const GArray *ranges, uint64_t va, uint64_t end)
 	return low < ranges->len && g_array_index(ranges, struct range, low).va < end;
 }
 
-/* ---- making it ------------------------------------------------------------------------- */
+/* ---- making a report ------------------------------------------------------------------- */
 
-/* One report in the making. */
+/* A report that is being made. */
 struct work {
 	const struct vms_coverage_link *link;
 	struct vms_coverage_report *report;
-	uint32_t n_blocks;  /* of the link; later ones do not count */
+	uint32_t n_blocks;  /* of the link; later blocks do not count */
 	uint8_t *ran;	    /* by number of the block: see vms_coverage_link_ran */
-	uint64_t *end;	    /* by number of the block: behind the last instruction that ran */
-	uint32_t *function; /* by number of the block: index */
-	GArray *parts;	    /* struct range: what ran of parts that were moved away */
-	GArray *strays;	    /* struct stray: blocks of graphs that lie in such parts, by address */
+	uint64_t *end;	    /* by number of the block: end of the last instruction that ran */
+	uint32_t *function; /* by number of the block: index of its function */
+	GArray *parts;	    /* struct range: code that ran in parts that were moved elsewhere */
+	GArray *strays;	    /* struct stray: blocks of graphs outside their functions, by address */
 };
 
 struct stray {
@@ -108,7 +108,7 @@ struct stray {
 	uint32_t function; /* index */
 };
 
-/* Where a block begins and ends that ran. */
+/* The addresses of a block that ran. */
 struct span {
 	uint64_t va, end;
 	uint32_t number;
@@ -135,8 +135,8 @@ static guint find_span(const GArray *spans, uint64_t va)
 }
 
 /*
- * The instruction at `va` has ended a block that has it in its middle. If only one block does,
- * that has come to it.
+ * Notes that a block was left at the instruction at `va`, which is in its middle. If several blocks
+ * contain this instruction, it is not known which of them was left.
  */
 static void note_amid(struct work *work, const GArray *spans, uint64_t va)
 {
@@ -159,7 +159,7 @@ static void note_amid(struct work *work, const GArray *spans, uint64_t va)
 	}
 }
 
-/* Finds out how far each block came. */
+/* Finds the end of the last instruction that ran in each block. */
 static void find_ends(struct work *work)
 {
 	g_autoptr(GArray) spans = g_array_new(FALSE, FALSE, sizeof(struct span));
@@ -184,7 +184,7 @@ static void find_ends(struct work *work)
 	}
 }
 
-/* Adds what ran of a function's blocks. */
+/* Adds the addresses that ran in a function's blocks. */
 static void append_ranges(const struct work *work, const struct vms_coverage_function *function,
 			  GArray *ranges)
 {
@@ -213,7 +213,7 @@ static uint32_t count_graph(const struct work *work, const struct vms_coverage_f
 	return n;
 }
 
-/* The function that a block's first byte lies in is the block's. */
+/* Assigns blocks to the function that contains their first byte. */
 static void claim_blocks(struct work *work, const struct vms_coverage_function *function,
 			 uint32_t index)
 {
@@ -239,7 +239,7 @@ static int compare_strays(const void *a, const void *b)
 	return x->va < y->va ? -1 : x->va > y->va;
 }
 
-/* Blocks of a part are of the function whose graph leads there. */
+/* Assigns the blocks of a part to the function whose graph contains the part. */
 static void claim_part(struct work *work, const struct vms_coverage_function *part)
 {
 	guint low = 0, high = work->strays->len;
@@ -328,7 +328,7 @@ static int compare_blocks(const void *a, const void *b)
 	return x->size < y->size ? -1 : x->size > y->size;
 }
 
-/* Code that was translated anew, in another epoch or for another reason, gives one block. */
+/* Makes one block of blocks that were translated several times, in different epochs or not. */
 static void merge_blocks(GArray *blocks)
 {
 	struct vms_covered_block *all = (void *)blocks->data;
@@ -406,7 +406,7 @@ struct vms_coverage_report *vms_coverage_report_new(const struct vms_coverage_li
 
 struct lines_work {
 	struct vms_coverage_report *report;
-	GArray *ranges;	       /* struct range: all that ran */
+	GArray *ranges;	       /* struct range: all code that ran */
 	GHashTable *functions; /* address → index + 1 */
 };
 

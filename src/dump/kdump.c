@@ -52,7 +52,7 @@ struct kdump {
 
 /* ---- which pages there are -------------------------------------------- */
 
-static const struct vms_range *range_at(const struct kdump *kdump, unsigned i)
+static const struct vms_range *get_range(const struct kdump *kdump, unsigned i)
 {
 	return &g_array_index(kdump->state->memory, struct vms_range, i);
 }
@@ -63,7 +63,7 @@ static const struct vms_range *range_at(const struct kdump *kdump, unsigned i)
  */
 static void find_range_pages(const struct kdump *kdump, unsigned i, uint64_t *first, uint64_t *end)
 {
-	const struct vms_range *range = range_at(kdump, i);
+	const struct vms_range *range = get_range(kdump, i);
 	*first = range->pa / BLOCK;
 	*end = (range->pa + range->size - 1) / BLOCK + 1;
 	if (i > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dump/layout.h"
 
-static const struct vms_dump_mapping *mapping_at(const struct vms_dump_layout *layout, guint i)
+static const struct vms_dump_mapping *get_mapping(const struct vms_dump_layout *layout, guint i)
 {
 	return &g_array_index(layout->state->mappings, struct vms_dump_mapping, i);
 }
@@ -42,7 +42,7 @@ static void add_range(const struct vms_dump_layout *layout, GArray *direct,
 	uint64_t pa = range->pa, end = range->pa + range->size;
 	while (pa < end) {
 		const struct vms_dump_mapping *mapping =
-			*next < n ? mapping_at(layout, *next) : NULL;
+			*next < n ? get_mapping(layout, *next) : NULL;
 		if (mapping && (!is_direct(layout, mapping) || mapping->pa + mapping->size <= pa)) {
 			++*next;
 			continue;
@@ -71,7 +71,7 @@ void vms_dump_elf_segments(struct vms_dump_layout *layout)
 		add_range(layout, direct, &g_array_index(state->memory, struct vms_range, i),
 			  &next);
 	for (guint i = 0; i < state->mappings->len; i++) {
-		const struct vms_dump_mapping *mapping = mapping_at(layout, i);
+		const struct vms_dump_mapping *mapping = get_mapping(layout, i);
 		if (!is_direct(layout, mapping))
 			add_segment(layout, layout->segments, mapping->va, mapping->pa,
 				    mapping->size);

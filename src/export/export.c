@@ -68,7 +68,7 @@ const struct vms_exporter *vms_exporter_by_path(const char *path)
 	return found ? found : exporters[0];
 }
 
-void vms_export_name(GString *out, const struct vms_label *label)
+void vms_export_append_name(GString *out, const struct vms_label *label)
 {
 	if (!label->name)
 		g_string_append_printf(out, "0x%" PRIx64, label->va);
@@ -129,8 +129,9 @@ uint32_t vms_export_next(const struct vms_profile_tree *tree, uint32_t node, boo
 	return tree->nodes[node].next_sibling;
 }
 
-/* Warns of samples that the format leaves out. */
-static void warn_of_untimed(const struct vms_exporter *exporter, const struct vms_profile *profile)
+/* Warns about samples that the format leaves out. */
+static void warn_about_untimed_samples(const struct vms_exporter *exporter,
+				       const struct vms_profile *profile)
 {
 	size_t n;
 	const struct vms_profile_sample *samples = vms_profile_samples(profile, &n);
@@ -154,12 +155,14 @@ static bool write_profile(const struct vms_exporter *exporter, const struct vms_
 	if (!vms_options_copy(options, &own, sizeof(own), "vms_export_options", error))
 		return false;
 	if (own.comparison && !exporter->compares) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "the format %s cannot show how a profile has changed", exporter->name);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			"the format %s cannot show how a profile has changed: use another format",
+			exporter->name);
 		return false;
 	}
 	if (exporter->needs_times)
-		warn_of_untimed(exporter, profile);
+		warn_about_untimed_samples(exporter, profile);
 	exporter->write(profile, facts, &own, sink);
 	return vms_export_sink_finish(sink, error);
 }

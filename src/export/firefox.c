@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processed format of the Firefox Profiler: a track of each vCPU, with its idle time, and then
- * one of each thread. Version 61 of the format is the newest that Perfetto reads too, and newer
+ * The processed format of the Firefox Profiler: a track for each vCPU, with its idle time, and then
+ * one for each thread. Version 61 of the format is the newest that Perfetto reads too, and newer
  * front ends upgrade it.
  * https://github.com/firefox-devtools/profiler/blob/main/docs-developer/CHANGELOG-formats.md
  */
@@ -35,7 +35,7 @@ struct firefox {
 	uint32_t *names;     /* the index of each label's name */
 	GArray *files;	     /* uint32_t: the strings of the files */
 	uint32_t *resources; /* the index in `files` of each label's file */
-	bool has_threads;    /* a thread was written */
+	bool has_threads;    /* at least one thread was written */
 };
 
 static enum category get_category(const struct vms_label *label)
@@ -51,7 +51,7 @@ static enum category get_category(const struct vms_label *label)
 }
 
 /* Returns the index of a string. Takes the string. */
-static uint32_t intern(struct firefox *file, char *text)
+static uint32_t intern_string(struct firefox *file, char *text)
 {
 	guint id = GPOINTER_TO_UINT(g_hash_table_lookup(file->ids, text));
 
@@ -71,9 +71,9 @@ static void name_labels(struct firefox *file)
 	for (uint32_t i = 0; i < file->n_labels; i++) {
 		const struct vms_label *label = vms_profile_label(file->profile, i);
 		GString *name = g_string_new(NULL);
-		vms_export_name(name, label);
-		file->names[i] = intern(file, g_string_free(name, FALSE));
-		uint32_t text = intern(file, vms_export_file_name(label));
+		vms_export_append_name(name, label);
+		file->names[i] = intern_string(file, g_string_free(name, FALSE));
+		uint32_t text = intern_string(file, vms_export_file_name(label));
 		gpointer key = GUINT_TO_POINTER(text);
 		guint id = GPOINTER_TO_UINT(g_hash_table_lookup(known, key));
 		if (!id) {
@@ -87,7 +87,7 @@ static void name_labels(struct firefox *file)
 
 /* ---- tables ----------------------------------------------------------- */
 
-/* Values of a column, of which there are `length`. */
+/* Writes the value of row `i` of a column. */
 typedef void (*write_value)(const struct firefox *file, GString *out, uint32_t i);
 
 static void write_column(struct firefox *file, const char *name, uint32_t length, write_value write)
@@ -119,46 +119,46 @@ static void write_constants(struct firefox *file, const char *name, uint32_t len
 
 static void write_index(const struct firefox *file G_GNUC_UNUSED, GString *out, uint32_t i)
 {
-	vms_export_number(out, i);
+	vms_export_append_number(out, i);
 }
 
 static void write_text(const struct firefox *file, GString *out, uint32_t i)
 {
-	vms_export_json_string(out, g_ptr_array_index(file->texts, i));
+	vms_export_append_json_string(out, g_ptr_array_index(file->texts, i));
 }
 
 static void write_name(const struct firefox *file, GString *out, uint32_t label)
 {
-	vms_export_number(out, file->names[label]);
+	vms_export_append_number(out, file->names[label]);
 }
 
 static void write_resource(const struct firefox *file, GString *out, uint32_t label)
 {
-	vms_export_number(out, file->resources[label]);
+	vms_export_append_number(out, file->resources[label]);
 }
 
 static void write_line(const struct firefox *file, GString *out, uint32_t label)
 {
 	const struct vms_label *l = vms_profile_label(file->profile, label);
 	if (l->source && l->line)
-		vms_export_number(out, l->line);
+		vms_export_append_number(out, l->line);
 	else
 		g_string_append(out, "null");
 }
 
 static void write_category(const struct firefox *file, GString *out, uint32_t label)
 {
-	vms_export_number(out, get_category(vms_profile_label(file->profile, label)));
+	vms_export_append_number(out, get_category(vms_profile_label(file->profile, label)));
 }
 
 static void write_file(const struct firefox *file, GString *out, uint32_t i)
 {
-	vms_export_number(out, g_array_index(file->files, uint32_t, i));
+	vms_export_append_number(out, g_array_index(file->files, uint32_t, i));
 }
 
 static void write_frame(const struct firefox *file, GString *out, uint32_t stack)
 {
-	vms_export_number(out, file->stacks->tree->nodes[stack].key.value);
+	vms_export_append_number(out, file->stacks->tree->nodes[stack].key.value);
 }
 
 static void write_prefix(const struct firefox *file, GString *out, uint32_t stack)
@@ -167,7 +167,7 @@ static void write_prefix(const struct firefox *file, GString *out, uint32_t stac
 	if (parent == VMS_TREE_ROOT)
 		g_string_append(out, "null");
 	else
-		vms_export_number(out, parent);
+		vms_export_append_number(out, parent);
 }
 
 static void begin_table(struct firefox *file, const char *name)
@@ -238,11 +238,11 @@ static void write_meta(struct firefox *file)
 	const struct vms_run_facts *facts = file->facts;
 
 	g_string_append(out, "{\"meta\":{\"interval\":");
-	vms_export_ms(out, MAX(facts->interval_ns, 1));
+	vms_export_append_ms(out, MAX(facts->interval_ns, 1));
 	g_string_append(out, ",\"startTime\":");
-	vms_export_ms(out, (uint64_t)MAX(facts->begin_utc_ns, 0));
+	vms_export_append_ms(out, (uint64_t)MAX(facts->begin_utc_ns, 0));
 	g_string_append(out, ",\"product\":");
-	vms_export_json_string(out, facts->title);
+	vms_export_append_json_string(out, facts->title);
 	g_string_append_printf(
 		out,
 		",\n\"preprocessedProfileVersion\":%d,\"version\":24,\"processType\":0,"
@@ -254,7 +254,7 @@ static void write_meta(struct firefox *file)
 		VERSION, categories);
 }
 
-/* Files, so that each function says where it lies. Their names are all that is known of them. */
+/* Writes the files, to which functions refer. Only their names are known. */
 static void write_libs(struct firefox *file)
 {
 	GString *out = file->out->text;
@@ -267,13 +267,13 @@ static void write_libs(struct firefox *file)
 		const char *name = slash && slash[1] ? slash + 1 : path;
 		g_string_append(out,
 				i ? ",\n{\"arch\":\"\",\"name\":" : "\n{\"arch\":\"\",\"name\":");
-		vms_export_json_string(out, name);
+		vms_export_append_json_string(out, name);
 		g_string_append(out, ",\"path\":");
-		vms_export_json_string(out, path);
+		vms_export_append_json_string(out, path);
 		g_string_append(out, ",\"debugName\":");
-		vms_export_json_string(out, name);
+		vms_export_append_json_string(out, name);
 		g_string_append(out, ",\"debugPath\":");
-		vms_export_json_string(out, path);
+		vms_export_append_json_string(out, path);
 		g_string_append(out, ",\"breakpadId\":\"\",\"codeId\":null}");
 	}
 	g_string_append(out, "],\n");
@@ -281,7 +281,7 @@ static void write_libs(struct firefox *file)
 
 /* ---- threads ---------------------------------------------------------- */
 
-/* A track of the profiler: what it calls a thread. */
+/* A track, which the profiler calls a thread. */
 struct track {
 	const char *name, *process;
 	uint32_t pid, tid;
@@ -299,7 +299,7 @@ static void write_samples(struct firefox *file, const struct track *track)
 	g_string_append(out, "\"samples\":{\"stack\":[");
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_profile_sample *sample =
-			vms_timeline_sample(track->line, track->index, i);
+			vms_timeline_get_sample(track->line, track->index, i);
 		uint32_t stack = vms_stacks_get(file->stacks, sample);
 		weighted |= sample->weight > 1;
 		if (i)
@@ -307,33 +307,35 @@ static void write_samples(struct firefox *file, const struct track *track)
 		if (stack == VMS_TREE_ROOT)
 			g_string_append(out, "null");
 		else
-			vms_export_number(out, stack);
+			vms_export_append_number(out, stack);
 		vms_export_drain(file->out);
 	}
 	g_string_append(out, "],\n\"time\":[");
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_profile_sample *sample =
-			vms_timeline_sample(track->line, track->index, i);
+			vms_timeline_get_sample(track->line, track->index, i);
 		if (i)
 			g_string_append_c(out, ',');
-		vms_export_ms(out, vms_timeline_at(&file->span, sample) - file->span.begin_ns);
+		vms_export_append_ms(out, vms_timeline_get_time(&file->span, sample) -
+						  file->span.begin_ns);
 		vms_export_drain(file->out);
 	}
 	g_string_append(out, "],\n\"threadCPUDelta\":[");
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_profile_sample *sample =
-			vms_timeline_sample(track->line, track->index, i);
+			vms_timeline_get_sample(track->line, track->index, i);
 		bool idle = vms_timeline_is_idle(file->profile, sample);
 		if (i)
 			g_string_append_c(out, ',');
-		vms_export_number(out, idle ? 0 : file->facts->interval_ns);
+		vms_export_append_number(out, idle ? 0 : file->facts->interval_ns);
 		vms_export_drain(file->out);
 	}
 	g_string_append(out, weighted ? "],\n\"weight\":[" : "],\n\"weight\":null");
 	for (size_t i = 0; weighted && i < n; i++) {
 		if (i)
 			g_string_append_c(out, ',');
-		vms_export_number(out, vms_timeline_sample(track->line, track->index, i)->weight);
+		vms_export_append_number(
+			out, vms_timeline_get_sample(track->line, track->index, i)->weight);
 		vms_export_drain(file->out);
 	}
 	g_string_append_printf(out, "%s,\"weightType\":\"samples\",\"length\":%zu},\n",
@@ -348,9 +350,9 @@ static void write_track(struct firefox *file, const struct track *track)
 		return;
 	g_string_append(out, file->has_threads ? ",\n{\"name\":" : "\n{\"name\":");
 	file->has_threads = true;
-	vms_export_json_string(out, track->name);
+	vms_export_append_json_string(out, track->name);
 	g_string_append(out, ",\"processName\":");
-	vms_export_json_string(out, track->process);
+	vms_export_append_json_string(out, track->process);
 	g_string_append_printf(out,
 			       ",\"pid\":\"%" PRIu32 "\",\"tid\":%" PRIu32
 			       ",\"isMainThread\":%s,\"processType\":\"default\","
@@ -362,10 +364,10 @@ static void write_track(struct firefox *file, const struct track *track)
 			     "\"endTime\":[],\"phase\":[],\"category\":[],\"length\":0}}");
 }
 
-/* The process id of the vCPUs' tracks is that of no process of the guest but its idle tasks. */
+/* Writes the tracks of vCPUs. Their process id is 0, which only idle tasks of a guest have. */
 static void write_vcpus(struct firefox *file)
 {
-	g_autoptr(vms_timeline) line = vms_timeline_of_vcpus(file->profile);
+	g_autoptr(vms_timeline) line = vms_timeline_new_of_vcpus(file->profile);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
@@ -384,7 +386,7 @@ static void write_threads(struct firefox *file)
 {
 	size_t n;
 	const struct vms_profile_thread *threads = vms_profile_threads(file->profile, &n);
-	g_autoptr(vms_timeline) line = vms_timeline_of_threads(file->profile);
+	g_autoptr(vms_timeline) line = vms_timeline_new_of_threads(file->profile);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = vms_export_thread_name(&threads[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A flame graph as one SVG file. It has a drawing for viewers without scripts, the same tree as
+ * A flame graph in one SVG file. It has a drawing for viewers without scripts, the same tree as
  * data, and a script that draws the data again when the reader zooms or searches.
  */
 #include "export/flamegraph.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <vmscope/machine.h>
 
-/* In pixels. flamegraph.js has the same numbers. */
+/* Sizes in pixels. flamegraph.js has the same numbers. */
 #define WIDTH	  1200
 #define ROW	  18
 #define TOP	  70
@@ -20,18 +20,18 @@
 #define CHAR	  7.25
 #define NARROWEST 0.1
 
-/* Frames with less than 1 / SMALLEST_SHARE of all samples are left out: they are hardly visible. */
+/* Frames with less than 1 / SMALLEST_SHARE of all samples are hardly visible, and left out. */
 #define SMALLEST_SHARE 100000
 
-/* How a frame's share of all samples has changed, in hundredths of a percentage point. */
+/* The change of a frame's share of all samples, in hundredths of a percentage point. */
 struct change {
 	int self, total;
-	bool is_chance; /* that of `self` may be */
+	bool is_chance; /* the change of `self` may be chance */
 };
 
 struct frame {
 	uint32_t depth;
-	uint32_t label; /* of the profile; from n_labels on an index into `extra` */
+	uint32_t label; /* of the profile; if not below n_labels, an index into `extra` */
 	uint64_t total;
 	uint64_t start; /* samples left of it */
 	struct change change;
@@ -41,10 +41,10 @@ struct graph {
 	const struct vms_profile *profile;
 	const char *title;
 	const struct vms_comparison *comparison; /* or NULL */
-	int largest_change;			 /* of the frames' own samples */
+	int largest_change;			 /* of all frames' `self` */
 	GArray *frames;				 /* struct frame, parents before their children */
 	GArray *edges;	  /* uint64_t by depth: where the next frame begins */
-	GPtrArray *extra; /* names of the frames that hold the trees */
+	GPtrArray *extra; /* names of the frames around the trees */
 	uint32_t n_labels;
 	uint32_t deepest;
 	uint64_t samples;
@@ -80,8 +80,8 @@ static int to_hundredths(const struct vms_compared_change *change)
 }
 
 /*
- * Sets how a frame has changed, which is node `node` of tree number `tree`, or the tree itself if
- * that is VMS_NO_NODE. Does nothing if there is no comparison.
+ * Sets the change of a frame. The frame is node `node` of tree number `tree`, or the tree itself if
+ * `node` is VMS_NO_NODE. Does nothing if there is no comparison.
  */
 static void compare_frame(struct graph *graph, struct frame *frame, size_t tree, uint32_t node)
 {
@@ -161,7 +161,7 @@ static void append_escaped_text(GString *out, const char *text, bool json)
 	}
 }
 
-/* Appends as much of a name as a frame of that width has room for. The script does the same. */
+/* Appends the part of a name that fits into a frame of that width. The script does the same. */
 static void append_clipped_name(GString *out, const char *name, double width)
 {
 	long room = (long)((width - 6) / CHAR);
@@ -176,18 +176,18 @@ static void append_clipped_name(GString *out, const char *name, double width)
 	}
 }
 
-/* ---- what a frame is called and looks like ----------------------------- */
+/* ---- names and colours of frames --------------------------------------- */
 
 static char *make_frame_name(const struct graph *graph, uint32_t label)
 {
 	if (label >= graph->n_labels)
 		return g_strdup(g_ptr_array_index(graph->extra, label - graph->n_labels));
 	GString *name = g_string_new(NULL);
-	vms_export_name(name, vms_profile_label(graph->profile, label));
+	vms_export_append_name(name, vms_profile_label(graph->profile, label));
 	return g_string_free(name, FALSE);
 }
 
-/* Returns where the code is: module or mapped file, and source. Newly allocated. */
+/* Returns the place of the code: module or mapped file, and source. Newly allocated. */
 static char *make_frame_place(const struct graph *graph, uint32_t label)
 {
 	if (label >= graph->n_labels)
@@ -222,12 +222,12 @@ static void append_class(GString *out, const struct graph *graph, uint32_t label
 			       g_str_hash(name) >> 4 & 3);
 }
 
-/* The shades of a change: 1 to this. */
+/* The number of shades for changes. */
 #define SHADES 4
 
 /*
- * Returns the shade of a frame that has changed: above 0 for more samples of its own than before,
- * below 0 for fewer, 0 if that may be chance.
+ * Returns the shade for the change of a frame's own samples: above 0 for more than before, below 0
+ * for fewer, 0 if the change may be chance.
  */
 static int get_shade(const struct graph *graph, const struct frame *frame)
 {
@@ -290,7 +290,7 @@ static void print_legend_item(GString *out, unsigned x, unsigned y, const char *
 			       x, y - 10, class, x + 17, y, text);
 }
 
-/* What colours mean: kinds of frames, or changes. */
+/* Prints the meaning of colours: kinds of frames, or changes. */
 static void print_legend(GString *out, const struct graph *graph, unsigned y)
 {
 	static const struct {
@@ -308,7 +308,7 @@ static void print_legend(GString *out, const struct graph *graph, unsigned y)
 	g_string_append(out, "</g>\n");
 }
 
-/* Appends for each frame its shade, and its changes with and without what it calls. */
+/* Appends the shade of each frame, and its changes with and without callees. */
 static void print_changes(GString *out, const struct graph *graph)
 {
 	g_string_append(out, ",\n\"changes\":[");

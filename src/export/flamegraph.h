@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The style sheet and the script of flame graphs. The build makes these strings of their files. */
+/*
+ * The style sheet and the script of flame graphs. The build makes these strings from their files.
+ */
 #pragma once
 
 extern const char vms_flamegraph_css[];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Folded stacks: each line is a distinct path, with semicolons between the frames, and its number
+ * Folded stacks: each line has a distinct path, with semicolons between the frames, and its number
  * of samples. This is the format of Brendan Gregg's stackcollapse tools, which many others read.
  * They all ignore a line that does not end in a number. Such a line says that a run ended early.
  */
@@ -44,7 +44,7 @@ static struct vms_tree_key make_text_key(struct folder *folder, char *text)
 static struct vms_tree_key make_label_key(struct folder *folder, uint32_t label)
 {
 	GString *text = g_string_new(NULL);
-	vms_export_name(text, vms_profile_label(folder->profile, label));
+	vms_export_append_name(text, vms_profile_label(folder->profile, label));
 	return make_text_key(folder, g_string_free(text, FALSE));
 }
 

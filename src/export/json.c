@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "export/json.h"
 
-void vms_export_json_string(GString *out, const char *text)
+void vms_export_append_json_string(GString *out, const char *text)
 {
 	g_autofree char *valid = g_utf8_make_valid(text ? text : "", -1);
 

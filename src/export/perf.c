@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of `perf script`, which many programs read. They read it by regular expressions, each by
- * its own, so that names must not look like the rest of a line.
+ * The text of `perf script`, which many programs read. Each of them has its own regular
+ * expressions, so a name must not look like another part of a line.
  */
 #include "export/export-private.h"
 #include "export/stacks.h"
@@ -14,11 +14,11 @@ struct script {
 	const struct vms_run_facts *facts;
 	struct vms_timeline_span span;
 	struct vms_stacks *stacks;
-	GPtrArray *lines; /* by label: the line of its frames, or NULL */
-	GPtrArray *comms; /* by thread: how lines of its samples begin */
+	GPtrArray *lines; /* by label: the line of a frame, or NULL */
+	GPtrArray *comms; /* by thread: the begin of its samples' lines */
 };
 
-/* Replaces what readers take for the end of a name. */
+/* Replaces characters that readers take for the end of a name. */
 static void replace_chars(char *text, const char *chars, char by)
 {
 	for (; *text; text++)
@@ -26,12 +26,12 @@ static void replace_chars(char *text, const char *chars, char by)
 			*text = by;
 }
 
-/* Appends a symbol: it has no semicolon, and nothing in it looks like the file behind it. */
+/* Appends a symbol without semicolons, and without text that looks like the file after it. */
 static void append_symbol(GString *out, const struct vms_label *label)
 {
 	g_autoptr(GString) name = g_string_new(NULL);
 
-	vms_export_name(name, label);
+	vms_export_append_name(name, label);
 	replace_chars(name->str, ";", ':');
 	for (size_t i = 0; i < name->len; i++)
 		if (name->str[i] == ' ' && (i + 1 == name->len || strchr(" (", name->str[i + 1])))
@@ -66,7 +66,7 @@ static const char *get_line(struct script *script, uint32_t label)
 	return line;
 }
 
-/* Makes the begin of a thread's lines: "md5sum   123/124   ". Takes it that blanks separate. */
+/* Makes the begin of a thread's lines: "md5sum   123/124   ". Replaces blanks in the name. */
 static char *make_comm(const struct vms_profile_thread *thread)
 {
 	g_autofree char *comm =
@@ -95,7 +95,7 @@ static void write_sample(struct script *script, const struct vms_profile_sample 
 {
 	static const struct vms_profile_thread idle = { .comm = "swapper" }, unknown = { 0 };
 	const struct vms_tree_node *nodes = script->stacks->tree->nodes;
-	uint64_t us = vms_timeline_at(&script->span, sample) / 1000;
+	uint64_t us = vms_timeline_get_time(&script->span, sample) / 1000;
 	uint64_t interval_ns = script->facts->interval_ns;
 
 	if (sample->thread != VMS_NO_THREAD) {

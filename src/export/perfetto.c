@@ -74,21 +74,21 @@ struct perfetto {
 static void begin_packet(struct perfetto *trace, uint64_t time_ns)
 {
 	g_string_truncate(trace->packet, 0);
-	vms_protobuf_number(trace->packet, PACKET_TIMESTAMP, time_ns);
-	vms_protobuf_number(trace->packet, PACKET_SEQUENCE, SEQUENCE);
+	vms_protobuf_append_number(trace->packet, PACKET_TIMESTAMP, time_ns);
+	vms_protobuf_append_number(trace->packet, PACKET_SEQUENCE, SEQUENCE);
 }
 
 static void end_packet(struct perfetto *trace)
 {
-	vms_protobuf_message(trace->out->text, TRACE_PACKET, trace->packet);
+	vms_protobuf_append_message(trace->out->text, TRACE_PACKET, trace->packet);
 	vms_export_drain(trace->out);
 }
 
 static void write_first_packet(struct perfetto *trace)
 {
 	begin_packet(trace, 0);
-	vms_protobuf_number(trace->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
-	vms_protobuf_number(trace->packet, PACKET_FIRST, 1);
+	vms_protobuf_append_number(trace->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
+	vms_protobuf_append_number(trace->packet, PACKET_FIRST, 1);
 	end_packet(trace);
 }
 
@@ -98,10 +98,10 @@ static void write_first_packet(struct perfetto *trace)
 static uint64_t write_track(struct perfetto *trace, const char *name)
 {
 	g_string_truncate(trace->message, 0);
-	vms_protobuf_number(trace->message, TRACK_UUID, ++trace->n_tracks);
-	vms_protobuf_text(trace->message, TRACK_NAME, name);
+	vms_protobuf_append_number(trace->message, TRACK_UUID, ++trace->n_tracks);
+	vms_protobuf_append_text(trace->message, TRACK_NAME, name);
 	begin_packet(trace, 0);
-	vms_protobuf_message(trace->packet, PACKET_TRACK, trace->message);
+	vms_protobuf_append_message(trace->packet, PACKET_TRACK, trace->message);
 	end_packet(trace);
 	return trace->n_tracks;
 }
@@ -111,24 +111,24 @@ static void name_thread(struct perfetto *trace, uint64_t pid, uint64_t tid, cons
 			const char *name)
 {
 	g_string_truncate(trace->part, 0);
-	vms_protobuf_any_number(trace->part, PROCESS_PID, pid);
-	vms_protobuf_text(trace->part, PROCESS_NAME, process);
+	vms_protobuf_append_any_number(trace->part, PROCESS_PID, pid);
+	vms_protobuf_append_text(trace->part, PROCESS_NAME, process);
 	g_string_truncate(trace->message, 0);
-	vms_protobuf_number(trace->message, TRACK_UUID, ++trace->n_tracks);
-	vms_protobuf_message(trace->message, TRACK_PROCESS, trace->part);
+	vms_protobuf_append_number(trace->message, TRACK_UUID, ++trace->n_tracks);
+	vms_protobuf_append_message(trace->message, TRACK_PROCESS, trace->part);
 	begin_packet(trace, 0);
-	vms_protobuf_message(trace->packet, PACKET_TRACK, trace->message);
+	vms_protobuf_append_message(trace->packet, PACKET_TRACK, trace->message);
 	end_packet(trace);
 
 	g_string_truncate(trace->part, 0);
-	vms_protobuf_any_number(trace->part, THREAD_PID, pid);
-	vms_protobuf_any_number(trace->part, THREAD_TID, tid);
-	vms_protobuf_text(trace->part, THREAD_NAME, name);
+	vms_protobuf_append_any_number(trace->part, THREAD_PID, pid);
+	vms_protobuf_append_any_number(trace->part, THREAD_TID, tid);
+	vms_protobuf_append_text(trace->part, THREAD_NAME, name);
 	g_string_truncate(trace->message, 0);
-	vms_protobuf_number(trace->message, TRACK_UUID, ++trace->n_tracks);
-	vms_protobuf_message(trace->message, TRACK_THREAD, trace->part);
+	vms_protobuf_append_number(trace->message, TRACK_UUID, ++trace->n_tracks);
+	vms_protobuf_append_message(trace->message, TRACK_THREAD, trace->part);
 	begin_packet(trace, 0);
-	vms_protobuf_message(trace->packet, PACKET_TRACK, trace->message);
+	vms_protobuf_append_message(trace->packet, PACKET_TRACK, trace->message);
 	end_packet(trace);
 }
 
@@ -147,14 +147,14 @@ static char *name_slice(const struct perfetto *trace, const struct vms_profile_s
 static void write_event(struct perfetto *trace, uint64_t track, uint64_t time_ns, const char *name)
 {
 	g_string_truncate(trace->message, 0);
-	vms_protobuf_number(trace->message, EVENT_TYPE, name ? EVENT_BEGIN : EVENT_END);
-	vms_protobuf_number(trace->message, EVENT_TRACK, track);
+	vms_protobuf_append_number(trace->message, EVENT_TYPE, name ? EVENT_BEGIN : EVENT_END);
+	vms_protobuf_append_number(trace->message, EVENT_TRACK, track);
 	if (name) {
-		vms_protobuf_text(trace->message, EVENT_CATEGORY, "vcpu");
-		vms_protobuf_text(trace->message, EVENT_NAME, name);
+		vms_protobuf_append_text(trace->message, EVENT_CATEGORY, "vcpu");
+		vms_protobuf_append_text(trace->message, EVENT_NAME, name);
 	}
 	begin_packet(trace, time_ns);
-	vms_protobuf_message(trace->packet, PACKET_TRACK_EVENT, trace->message);
+	vms_protobuf_append_message(trace->packet, PACKET_TRACK_EVENT, trace->message);
 	end_packet(trace);
 }
 
@@ -177,11 +177,11 @@ static void write_slices(struct perfetto *trace, const struct vms_timeline *line
 	const size_t n = vms_timeline_length(line, vcpu);
 
 	for (size_t i = 0; i < n;) {
-		const struct vms_profile_sample *first = vms_timeline_sample(line, vcpu, i);
+		const struct vms_profile_sample *first = vms_timeline_get_sample(line, vcpu, i);
 		const struct vms_profile_sample *last = first, *next = NULL;
 		if (first->time_ns == 0)
 			return;
-		while (++i < n && (next = vms_timeline_sample(line, vcpu, i))->time_ns &&
+		while (++i < n && (next = vms_timeline_get_sample(line, vcpu, i))->time_ns &&
 		       is_same_work(trace, first, next) &&
 		       next->time_ns - last->time_ns < 2 * interval_ns)
 			last = next;
@@ -196,7 +196,7 @@ static void write_slices(struct perfetto *trace, const struct vms_timeline *line
 
 static void write_vcpus(struct perfetto *trace)
 {
-	g_autoptr(vms_timeline) line = vms_timeline_of_vcpus(trace->profile);
+	g_autoptr(vms_timeline) line = vms_timeline_new_of_vcpus(trace->profile);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
@@ -213,9 +213,9 @@ static void append_string(struct perfetto *trace, enum interned_field field, uin
 			  const char *text)
 {
 	g_string_truncate(trace->part, 0);
-	vms_protobuf_number(trace->part, STRING_ID, id);
-	vms_protobuf_text(trace->part, STRING_TEXT, text);
-	vms_protobuf_message(trace->message, field, trace->part);
+	vms_protobuf_append_number(trace->part, STRING_ID, id);
+	vms_protobuf_append_text(trace->part, STRING_TEXT, text);
+	vms_protobuf_append_message(trace->message, field, trace->part);
 }
 
 /* Returns the id of a label's file. Appends it to the interned data if it is new. */
@@ -228,10 +228,10 @@ static uint64_t intern_mapping(struct perfetto *trace, const struct vms_label *l
 	id = g_hash_table_size(trace->mappings) + 1;
 	append_string(trace, INTERNED_PATH, id, path);
 	g_string_truncate(trace->part, 0);
-	vms_protobuf_number(trace->part, MAPPING_ID, id);
-	vms_protobuf_number(trace->part, MAPPING_END, UINT64_MAX);
-	vms_protobuf_number(trace->part, MAPPING_PATH, id);
-	vms_protobuf_message(trace->message, INTERNED_MAPPING, trace->part);
+	vms_protobuf_append_number(trace->part, MAPPING_ID, id);
+	vms_protobuf_append_number(trace->part, MAPPING_END, UINT64_MAX);
+	vms_protobuf_append_number(trace->part, MAPPING_PATH, id);
+	vms_protobuf_append_message(trace->message, INTERNED_MAPPING, trace->part);
 	g_hash_table_insert(trace->mappings, g_steal_pointer(&path), GUINT_TO_POINTER(id));
 	return id;
 }
@@ -244,15 +244,15 @@ static void intern_frame(struct perfetto *trace, uint32_t index)
 	const uint64_t id = (uint64_t)index + 1;
 	const uint64_t mapping = intern_mapping(trace, label);
 
-	vms_export_name(name, label);
+	vms_export_append_name(name, label);
 	append_string(trace, INTERNED_FUNCTION, id, name->str);
 	g_string_truncate(trace->part, 0);
-	vms_protobuf_number(trace->part, FRAME_ID, id);
-	vms_protobuf_number(trace->part, FRAME_FUNCTION, id);
-	vms_protobuf_number(trace->part, FRAME_MAPPING, mapping);
+	vms_protobuf_append_number(trace->part, FRAME_ID, id);
+	vms_protobuf_append_number(trace->part, FRAME_FUNCTION, id);
+	vms_protobuf_append_number(trace->part, FRAME_MAPPING, mapping);
 	/* Frames of one file are told apart by this: where addresses are none, by the label. */
-	vms_protobuf_number(trace->part, FRAME_PC, label->va ? label->va : id);
-	vms_protobuf_message(trace->message, INTERNED_FRAME, trace->part);
+	vms_protobuf_append_number(trace->part, FRAME_PC, label->va ? label->va : id);
+	vms_protobuf_append_message(trace->message, INTERNED_FRAME, trace->part);
 	trace->has_frame[index] = true;
 }
 
@@ -279,11 +279,11 @@ static void intern_stack(struct perfetto *trace, uint32_t stack)
 		ids[trace->path->len - 1 - i] = id;
 	}
 	g_string_truncate(trace->part, 0);
-	vms_protobuf_number(trace->part, CALLSTACK_ID, (uint64_t)stack + 1);
+	vms_protobuf_append_number(trace->part, CALLSTACK_ID, (uint64_t)stack + 1);
 	for (guint i = 0; i < trace->path->len; i++)
-		vms_protobuf_number(trace->part, CALLSTACK_FRAMES, ids[i]);
-	vms_protobuf_message(trace->message, INTERNED_CALLSTACK, trace->part);
-	vms_protobuf_message(trace->packet, PACKET_INTERNED, trace->message);
+		vms_protobuf_append_number(trace->part, CALLSTACK_FRAMES, ids[i]);
+	vms_protobuf_append_message(trace->message, INTERNED_CALLSTACK, trace->part);
+	vms_protobuf_append_message(trace->packet, PACKET_INTERNED, trace->message);
 }
 
 /* Writes a sample of a thread, or of a vCPU if no thread ran. */
@@ -302,20 +302,20 @@ static void write_sample(struct perfetto *trace, const struct vms_profile_sample
 		trace->has_thread[sample->thread] = true;
 	}
 	begin_packet(trace, sample->time_ns);
-	vms_protobuf_number(trace->packet, PACKET_FLAGS, FLAG_NEEDS_STATE);
+	vms_protobuf_append_number(trace->packet, PACKET_FLAGS, FLAG_NEEDS_STATE);
 	if (stack != VMS_TREE_ROOT)
 		intern_stack(trace, stack);
 	g_string_truncate(trace->message, 0);
-	vms_protobuf_any_number(trace->message, SAMPLE_CPU, sample->vcpu);
-	vms_protobuf_any_number(trace->message, SAMPLE_PID, pid);
-	vms_protobuf_any_number(trace->message, SAMPLE_TID, tid);
+	vms_protobuf_append_any_number(trace->message, SAMPLE_CPU, sample->vcpu);
+	vms_protobuf_append_any_number(trace->message, SAMPLE_PID, pid);
+	vms_protobuf_append_any_number(trace->message, SAMPLE_TID, tid);
 	if (stack != VMS_TREE_ROOT) {
 		const bool is_user = vms_stacks_label(trace->stacks, stack)->is_user;
-		vms_protobuf_number(trace->message, SAMPLE_CALLSTACK, (uint64_t)stack + 1);
-		vms_protobuf_number(trace->message, SAMPLE_MODE,
-				    is_user ? MODE_GUEST_USER : MODE_GUEST_KERNEL);
+		vms_protobuf_append_number(trace->message, SAMPLE_CALLSTACK, (uint64_t)stack + 1);
+		vms_protobuf_append_number(trace->message, SAMPLE_MODE,
+					   is_user ? MODE_GUEST_USER : MODE_GUEST_KERNEL);
 	}
-	vms_protobuf_message(trace->packet, PACKET_PERF_SAMPLE, trace->message);
+	vms_protobuf_append_message(trace->packet, PACKET_PERF_SAMPLE, trace->message);
 	end_packet(trace);
 }
 

@@ -62,7 +62,7 @@ struct pprof {
 	GString *message, *part;
 };
 
-static uint64_t intern(struct pprof *pprof, const char *text)
+static uint64_t intern_string(struct pprof *pprof, const char *text)
 {
 	gpointer found;
 
@@ -82,7 +82,7 @@ static void begin_message(GString *message)
 /* Ends the message that was begun as a field of the profile. */
 static void end_message(struct pprof *pprof, enum profile_field field)
 {
-	vms_protobuf_message(pprof->out->text, field, pprof->message);
+	vms_protobuf_append_message(pprof->out->text, field, pprof->message);
 	vms_export_drain(pprof->out);
 }
 
@@ -90,8 +90,8 @@ static void write_value_type(struct pprof *pprof, enum profile_field field, cons
 			     const char *unit)
 {
 	begin_message(pprof->message);
-	vms_protobuf_number(pprof->message, VALUE_TYPE, intern(pprof, type));
-	vms_protobuf_number(pprof->message, VALUE_UNIT, intern(pprof, unit));
+	vms_protobuf_append_number(pprof->message, VALUE_TYPE, intern_string(pprof, type));
+	vms_protobuf_append_number(pprof->message, VALUE_UNIT, intern_string(pprof, unit));
 	end_message(pprof, field);
 }
 
@@ -105,11 +105,11 @@ static void write_head(struct pprof *pprof)
 	if (facts->interval_ns) {
 		write_value_type(pprof, PROFILE_SAMPLE_TYPE, "wall", "nanoseconds");
 		write_value_type(pprof, PROFILE_PERIOD_TYPE, "wall", "nanoseconds");
-		vms_protobuf_number(text, PROFILE_PERIOD, facts->interval_ns);
+		vms_protobuf_append_number(text, PROFILE_PERIOD, facts->interval_ns);
 	}
-	vms_protobuf_number(text, PROFILE_TIME_NS, (uint64_t)facts->begin_utc_ns);
-	vms_protobuf_number(text, PROFILE_DURATION_NS, facts->elapsed_ns);
-	vms_protobuf_number(text, PROFILE_COMMENT, intern(pprof, facts->title));
+	vms_protobuf_append_number(text, PROFILE_TIME_NS, (uint64_t)facts->begin_utc_ns);
+	vms_protobuf_append_number(text, PROFILE_DURATION_NS, facts->elapsed_ns);
+	vms_protobuf_append_number(text, PROFILE_COMMENT, intern_string(pprof, facts->title));
 }
 
 /* ---- samples ---------------------------------------------------------- */
@@ -126,14 +126,14 @@ static uint64_t get_location(struct pprof *pprof, uint32_t label)
 static void add_label(struct pprof *pprof, const char *key, const char *text, uint64_t number)
 {
 	begin_message(pprof->part);
-	vms_protobuf_number(pprof->part, LABEL_KEY, intern(pprof, key));
+	vms_protobuf_append_number(pprof->part, LABEL_KEY, intern_string(pprof, key));
 	if (text) {
-		vms_protobuf_number(pprof->part, LABEL_TEXT, intern(pprof, text));
+		vms_protobuf_append_number(pprof->part, LABEL_TEXT, intern_string(pprof, text));
 	} else {
-		vms_protobuf_number(pprof->part, LABEL_NUMBER, number);
-		vms_protobuf_number(pprof->part, LABEL_UNIT, intern(pprof, "id"));
+		vms_protobuf_append_number(pprof->part, LABEL_NUMBER, number);
+		vms_protobuf_append_number(pprof->part, LABEL_UNIT, intern_string(pprof, "id"));
 	}
-	vms_protobuf_message(pprof->message, SAMPLE_LABEL, pprof->part);
+	vms_protobuf_append_message(pprof->message, SAMPLE_LABEL, pprof->part);
 }
 
 static void add_labels(struct pprof *pprof, const struct vms_profile_sample *sample)
@@ -164,10 +164,11 @@ static void write_sample(struct pprof *pprof, const struct vms_profile_sample *s
 		g_array_append_val(pprof->path, location);
 	}
 	begin_message(pprof->message);
-	vms_protobuf_packed(pprof->message, SAMPLE_LOCATIONS,
-			    (const uint64_t *)(const void *)pprof->path->data, pprof->path->len);
-	vms_protobuf_packed(pprof->message, SAMPLE_VALUES, values,
-			    pprof->facts->interval_ns ? 2 : 1);
+	vms_protobuf_append_packed(pprof->message, SAMPLE_LOCATIONS,
+				   (const uint64_t *)(const void *)pprof->path->data,
+				   pprof->path->len);
+	vms_protobuf_append_packed(pprof->message, SAMPLE_VALUES, values,
+				   pprof->facts->interval_ns ? 2 : 1);
 	add_labels(pprof, sample);
 	end_message(pprof, PROFILE_SAMPLE);
 }
@@ -206,7 +207,7 @@ static void write_samples(struct pprof *pprof)
 static uint64_t get_mapping(struct pprof *pprof, const struct vms_label *label)
 {
 	g_autofree char *name = vms_export_file_name(label);
-	uint64_t file = intern(pprof, name);
+	uint64_t file = intern_string(pprof, name);
 	gpointer key = GUINT_TO_POINTER((guint)file);
 	guint id = GPOINTER_TO_UINT(g_hash_table_lookup(pprof->mappings, key));
 
@@ -229,27 +230,29 @@ static void write_location(struct pprof *pprof, uint64_t id, const struct vms_la
 	bool is_code = label->kind == VMS_LABEL_FUNCTION || label->kind == VMS_LABEL_ADDRESS;
 
 	begin_message(pprof->part);
-	vms_protobuf_number(pprof->part, LINE_FUNCTION, id);
-	vms_protobuf_number(pprof->part, LINE_NUMBER, label->line);
+	vms_protobuf_append_number(pprof->part, LINE_FUNCTION, id);
+	vms_protobuf_append_number(pprof->part, LINE_NUMBER, label->line);
 	begin_message(pprof->message);
-	vms_protobuf_number(pprof->message, LOCATION_ID, id);
+	vms_protobuf_append_number(pprof->message, LOCATION_ID, id);
 	if (is_code) {
-		vms_protobuf_number(pprof->message, LOCATION_MAPPING, get_mapping(pprof, label));
-		vms_protobuf_number(pprof->message, LOCATION_ADDRESS, label->va);
+		vms_protobuf_append_number(pprof->message, LOCATION_MAPPING,
+					   get_mapping(pprof, label));
+		vms_protobuf_append_number(pprof->message, LOCATION_ADDRESS, label->va);
 	}
-	vms_protobuf_message(pprof->message, LOCATION_LINE, pprof->part);
+	vms_protobuf_append_message(pprof->message, LOCATION_LINE, pprof->part);
 	end_message(pprof, PROFILE_LOCATION);
 
 	/* By address, the location has the offset, and the function is the same for all. */
 	if (label->name)
 		g_string_assign(name, label->name);
 	else
-		vms_export_name(name, label);
+		vms_export_append_name(name, label);
 	begin_message(pprof->message);
-	vms_protobuf_number(pprof->message, FUNCTION_ID, id);
-	vms_protobuf_number(pprof->message, FUNCTION_NAME, intern(pprof, name->str));
+	vms_protobuf_append_number(pprof->message, FUNCTION_ID, id);
+	vms_protobuf_append_number(pprof->message, FUNCTION_NAME, intern_string(pprof, name->str));
 	if (label->source)
-		vms_protobuf_number(pprof->message, FUNCTION_FILE, intern(pprof, label->source));
+		vms_protobuf_append_number(pprof->message, FUNCTION_FILE,
+					   intern_string(pprof, label->source));
 	end_message(pprof, PROFILE_FUNCTION);
 }
 
@@ -257,11 +260,11 @@ static void write_location(struct pprof *pprof, uint64_t id, const struct vms_la
 static void write_mapping(struct pprof *pprof, uint64_t id, const struct mapping *mapping)
 {
 	begin_message(pprof->message);
-	vms_protobuf_number(pprof->message, MAPPING_ID, id);
-	vms_protobuf_number(pprof->message, MAPPING_START, mapping->start);
-	vms_protobuf_number(pprof->message, MAPPING_LIMIT, mapping->limit);
-	vms_protobuf_number(pprof->message, MAPPING_FILE, mapping->file);
-	vms_protobuf_number(pprof->message, MAPPING_HAS_FUNCTIONS, 1);
+	vms_protobuf_append_number(pprof->message, MAPPING_ID, id);
+	vms_protobuf_append_number(pprof->message, MAPPING_START, mapping->start);
+	vms_protobuf_append_number(pprof->message, MAPPING_LIMIT, mapping->limit);
+	vms_protobuf_append_number(pprof->message, MAPPING_FILE, mapping->file);
+	vms_protobuf_append_number(pprof->message, MAPPING_HAS_FUNCTIONS, 1);
 	end_message(pprof, PROFILE_MAPPING);
 }
 
@@ -299,7 +302,7 @@ static void write_pprof(const struct vms_profile *profile, const struct vms_run_
 		.part = g_string_new(NULL),
 	};
 
-	intern(&pprof, ""); /* the first string is the empty one */
+	intern_string(&pprof, ""); /* the first string is the empty one */
 	write_head(&pprof);
 	write_samples(&pprof);
 	write_tables(&pprof);

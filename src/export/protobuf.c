@@ -35,30 +35,30 @@ static void append_bytes(GString *out, unsigned field, const char *bytes, size_t
 	g_string_append_len(out, bytes, (gssize)size);
 }
 
-void vms_protobuf_any_number(GString *out, unsigned field, uint64_t number)
+void vms_protobuf_append_any_number(GString *out, unsigned field, uint64_t number)
 {
 	append_tag(out, field, WIRE_VARINT);
 	append_varint(out, number);
 }
 
-void vms_protobuf_number(GString *out, unsigned field, uint64_t number)
+void vms_protobuf_append_number(GString *out, unsigned field, uint64_t number)
 {
 	if (number)
-		vms_protobuf_any_number(out, field, number);
+		vms_protobuf_append_any_number(out, field, number);
 }
 
-void vms_protobuf_text(GString *out, unsigned field, const char *text)
+void vms_protobuf_append_text(GString *out, unsigned field, const char *text)
 {
 	if (text && *text)
 		append_bytes(out, field, text, strlen(text));
 }
 
-void vms_protobuf_message(GString *out, unsigned field, const GString *message)
+void vms_protobuf_append_message(GString *out, unsigned field, const GString *message)
 {
 	append_bytes(out, field, message->str, message->len);
 }
 
-void vms_protobuf_packed(GString *out, unsigned field, const uint64_t *numbers, size_t n)
+void vms_protobuf_append_packed(GString *out, unsigned field, const uint64_t *numbers, size_t n)
 {
 	uint8_t bytes[10];
 	size_t size = 0;

@@ -2,9 +2,9 @@
 #include "export/sink.h"
 #include <zlib.h>
 
-/* So much text is gathered before it is passed on, in bytes. */
+/* Bytes of text to collect before they are written. */
 #define CHUNK ((size_t)64 << 10)
-/* Little work for most of what there is to win. */
+/* A low level: it is fast, and higher ones hardly compress better. */
 #define GZIP_LEVEL 3
 #define GZIP_BITS  (15 + 16) /* the largest window, and gzip's header and trailer */
 
@@ -36,7 +36,7 @@ void vms_export_sink_free(struct vms_export_sink *sink)
 	g_free(sink);
 }
 
-static void pass_bytes(struct vms_export_sink *sink, const void *bytes, size_t size)
+static void write_bytes(struct vms_export_sink *sink, const void *bytes, size_t size)
 {
 	if (sink->error)
 		return;
@@ -56,35 +56,35 @@ static void compress_text(struct vms_export_sink *sink, int flush)
 		sink->gzip->next_out = bytes;
 		sink->gzip->avail_out = sizeof(bytes);
 		deflate(sink->gzip, flush);
-		pass_bytes(sink, bytes, sizeof(bytes) - sink->gzip->avail_out);
+		write_bytes(sink, bytes, sizeof(bytes) - sink->gzip->avail_out);
 	} while (sink->gzip->avail_out == 0);
 }
 
-static void pass_text(struct vms_export_sink *sink, int flush)
+static void write_text(struct vms_export_sink *sink, int flush)
 {
 	if (sink->gzip)
 		compress_text(sink, flush);
 	else
-		pass_bytes(sink, sink->text->str, sink->text->len);
+		write_bytes(sink, sink->text->str, sink->text->len);
 	g_string_truncate(sink->text, 0);
 }
 
 void vms_export_drain(struct vms_export_sink *sink)
 {
 	if (sink->text->len >= CHUNK)
-		pass_text(sink, Z_NO_FLUSH);
+		write_text(sink, Z_NO_FLUSH);
 }
 
 bool vms_export_sink_finish(struct vms_export_sink *sink, GError **error)
 {
-	pass_text(sink, Z_FINISH);
+	write_text(sink, Z_FINISH);
 	if (!sink->error)
 		return true;
 	g_propagate_error(error, g_steal_pointer(&sink->error));
 	return false;
 }
 
-void vms_export_number(GString *out, uint64_t number)
+void vms_export_append_number(GString *out, uint64_t number)
 {
 	char digits[20];
 	size_t n = sizeof(digits);
@@ -95,12 +95,12 @@ void vms_export_number(GString *out, uint64_t number)
 	g_string_append_len(out, digits + n, (gssize)(sizeof(digits) - n));
 }
 
-void vms_export_ms(GString *out, uint64_t ns)
+void vms_export_append_ms(GString *out, uint64_t ns)
 {
 	char digits[] = ".000000";
 	uint64_t rest = ns % 1000000;
 
-	vms_export_number(out, ns / 1000000);
+	vms_export_append_number(out, ns / 1000000);
 	for (size_t i = sizeof(digits) - 1; rest && i-- > 1; rest /= 10)
 		digits[i] = (char)('0' + rest % 10);
 	g_string_append_len(out, digits, sizeof(digits) - 1);

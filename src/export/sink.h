@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where an exporter writes: into a string or a file, through gzip if that is wanted. A million
- * samples are some hundred MiB in some formats, so that text is passed on as it grows. The first
+ * The output of an exporter: a string or a file, optionally compressed by gzip. In some formats a
+ * million samples have some hundred MiB, so the text is written in blocks as it grows. The first
  * error is kept, and all text after it is dropped.
  */
 #pragma once
@@ -9,24 +9,24 @@
 #include "base/outfile.h"
 
 typedef struct vms_export_sink {
-	GString *text; /* exporters append here, and drain it now and then */
-	GString *out;  /* one of these two gets it; the other one is NULL */
+	GString *text; /* exporters append here, and call vms_export_drain */
+	GString *out;  /* one of these two is the target; the other one is NULL */
 	struct vms_outfile *file;
 	struct z_stream_s *gzip; /* NULL: not compressed */
 	GError *error;
 } vms_export_sink;
 
-/* Makes a sink of one of `out` and `file`, which stay the caller's. */
+/* Makes a sink for one of `out` and `file`, which the caller still owns. */
 struct vms_export_sink *vms_export_sink_new(GString *out, struct vms_outfile *file, bool gzip);
 void vms_export_sink_free(struct vms_export_sink *sink);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_export_sink, vms_export_sink_free)
 
-/* Passes on what was appended, once it is worth it. Call it after every sample. */
+/* Writes the appended text if there is enough of it. Call it after every sample. */
 void vms_export_drain(struct vms_export_sink *sink);
-/* Passes on all that is left. Errors: IO. */
+/* Writes the remaining text. Errors: IO. */
 bool vms_export_sink_finish(struct vms_export_sink *sink, GError **error);
 
-/* Appends a number in decimal. Numbers are most of what is written, and this is quick. */
-void vms_export_number(GString *out, uint64_t number);
-/* Appends a number of ns as ms, with all its digits. */
-void vms_export_ms(GString *out, uint64_t ns);
+/* Appends a number in decimal. It is fast, because numbers are most of the output. */
+void vms_export_append_number(GString *out, uint64_t number);
+/* Appends a time in ns as ms, with all digits. */
+void vms_export_append_ms(GString *out, uint64_t ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * speedscope's own format: a profile of each vCPU, then one of each thread. Samples of one stack
- * that follow each other are written as one.
+ * speedscope's own format: a profile for each vCPU, then one for each thread. Consecutive samples
+ * with the same stack are written as one.
  */
 #include "export/export-private.h"
 #include "export/json.h"
@@ -16,7 +16,7 @@ struct speedscope {
 	struct vms_export_sink *out;
 	GArray *path;	 /* uint32_t: the frames of a sample, leaf first */
 	GArray *weights; /* uint64_t: of the samples of a profile */
-	bool is_first;	 /* no profile was written yet */
+	bool is_first;	 /* no profile has been written yet */
 };
 
 static void write_frames(struct speedscope *file)
@@ -29,11 +29,11 @@ static void write_frames(struct speedscope *file)
 		const struct vms_label *label = vms_profile_label(file->profile, i);
 		g_autoptr(GString) name = g_string_new(NULL);
 		g_autofree char *where = vms_export_file_name(label);
-		vms_export_name(name, label);
+		vms_export_append_name(name, label);
 		g_string_append(out, i ? ",\n{\"name\":" : "\n{\"name\":");
-		vms_export_json_string(out, name->str);
+		vms_export_append_json_string(out, name->str);
 		g_string_append(out, ",\"file\":");
-		vms_export_json_string(out, label->source ? label->source : where);
+		vms_export_append_json_string(out, label->source ? label->source : where);
 		if (label->source && label->line)
 			g_string_append_printf(out, ",\"line\":%u", label->line);
 		g_string_append_c(out, '}');
@@ -42,7 +42,9 @@ static void write_frames(struct speedscope *file)
 	g_string_append(out, "]},\n\"profiles\":[");
 }
 
-/* Writes the frames of a stack. A thread's have no process, as its name tells it. */
+/*
+ * Writes the frames of a stack. Those of a thread omit the process, which is in the thread's name.
+ */
 static void write_stack(struct speedscope *file, bool with_process, uint32_t stack)
 {
 	const struct vms_tree_node *nodes = file->stacks->tree->nodes;
@@ -57,7 +59,7 @@ static void write_stack(struct speedscope *file, bool with_process, uint32_t sta
 	}
 	g_string_append(out, file->weights->len ? ",\n[" : "\n[");
 	for (guint i = file->path->len; i-- > 0;) {
-		vms_export_number(out, g_array_index(file->path, uint32_t, i));
+		vms_export_append_number(out, g_array_index(file->path, uint32_t, i));
 		if (i)
 			g_string_append_c(out, ',');
 	}
@@ -65,7 +67,7 @@ static void write_stack(struct speedscope *file, bool with_process, uint32_t sta
 	vms_export_drain(file->out);
 }
 
-/* Writes the stacks of a track. Returns the sum of their weights, which it keeps. */
+/* Writes the stacks of a track, and keeps their weights. Returns the sum of the weights. */
 static uint64_t write_stacks(struct speedscope *file, bool with_process,
 			     const struct vms_timeline *line, size_t track)
 {
@@ -74,7 +76,7 @@ static uint64_t write_stacks(struct speedscope *file, bool with_process,
 
 	g_array_set_size(file->weights, 0);
 	for (size_t i = 0; i < vms_timeline_length(line, track); i++) {
-		const struct vms_profile_sample *sample = vms_timeline_sample(line, track, i);
+		const struct vms_profile_sample *sample = vms_timeline_get_sample(line, track, i);
 		uint32_t stack = vms_stacks_get(file->stacks, sample);
 		uint64_t weight = sample->weight * MAX(file->facts->interval_ns, 1);
 		sum += weight;
@@ -97,7 +99,7 @@ static void write_profile(struct speedscope *file, const char *name, bool with_p
 	g_string_append(out, file->is_first ? "\n" : ",\n");
 	file->is_first = false;
 	g_string_append(out, "{\"type\":\"sampled\",\"name\":");
-	vms_export_json_string(out, name);
+	vms_export_append_json_string(out, name);
 	g_string_append_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
 			       file->facts->interval_ns ? "nanoseconds" : "none");
 	uint64_t sum = write_stacks(file, with_process, line, track);
@@ -105,7 +107,7 @@ static void write_profile(struct speedscope *file, const char *name, bool with_p
 	for (guint i = 0; i < file->weights->len; i++) {
 		if (i)
 			g_string_append_c(out, ',');
-		vms_export_number(out, g_array_index(file->weights, uint64_t, i));
+		vms_export_append_number(out, g_array_index(file->weights, uint64_t, i));
 		vms_export_drain(file->out);
 	}
 	g_string_append_printf(out, "],\"endValue\":%" PRIu64 "}", sum);
@@ -113,7 +115,7 @@ static void write_profile(struct speedscope *file, const char *name, bool with_p
 
 static void write_vcpus(struct speedscope *file)
 {
-	g_autoptr(vms_timeline) line = vms_timeline_of_vcpus(file->profile);
+	g_autoptr(vms_timeline) line = vms_timeline_new_of_vcpus(file->profile);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
@@ -126,7 +128,7 @@ static void write_threads(struct speedscope *file)
 {
 	size_t n;
 	const struct vms_profile_thread *threads = vms_profile_threads(file->profile, &n);
-	g_autoptr(vms_timeline) line = vms_timeline_of_threads(file->profile);
+	g_autoptr(vms_timeline) line = vms_timeline_new_of_threads(file->profile);
 
 	for (size_t i = 0; i < line->n_tracks; i++) {
 		g_autofree char *name = vms_export_thread_name(&threads[i]);
@@ -153,7 +155,7 @@ static void write_speedscope(const struct vms_profile *profile, const struct vms
 			"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
 			"\"exporter\":\"vmscope " VMS_VERSION
 			"\",\"activeProfileIndex\":0,\"name\":");
-	vms_export_json_string(out->text, facts->title);
+	vms_export_append_json_string(out->text, facts->title);
 	g_string_append(out->text, ",\n");
 	write_frames(&file);
 	write_vcpus(&file);

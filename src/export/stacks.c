@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "export/stacks.h"
 
-/* Returns the stack of a label that `parent` has called. Without room it is the caller's. */
+/* Returns the stack of a frame that `parent` has called. Without room it is that of the caller. */
 static uint32_t add_frame(struct vms_stacks *stacks, uint32_t parent, uint32_t label,
 			  bool with_processes)
 {
@@ -27,7 +27,7 @@ static uint32_t *add_tree(struct vms_stacks *stacks, const struct vms_profile_tr
 	return of_node;
 }
 
-/* The same of a tree that begins with the leaf: from each node that has samples to its root. */
+/* The same for a tree that begins with the leaf: goes from each node with samples to its root. */
 static uint32_t *add_reversed_tree(struct vms_stacks *stacks, const struct vms_profile_tree *tree,
 				   bool with_processes)
 {

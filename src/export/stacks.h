@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stacks of a profile's samples, each once, whatever its tree. They are a tree of labels that
+ * The distinct stacks of a profile's samples, of all its trees. They are a tree of labels that
  * begins with the outermost caller, even if the profile's trees begin with the leaf.
  */
 #pragma once
@@ -10,13 +10,13 @@
 
 typedef struct vms_stacks {
 	const struct vms_profile *profile;
-	/* A stack is a node, with those of its callers as its parents. key.value is a label. */
+	/* A stack is a node. The stack of its caller is the parent. key.value is a label. */
 	struct vms_tree *tree;
 	uint32_t **of_node; /* by tree and node: the stack of its samples, or VMS_TREE_ROOT */
 	size_t n_trees;
 } vms_stacks;
 
-/* Makes the stacks of a profile. A process is one of their frames only if `with_processes`. */
+/* Makes the stacks of a profile. Processes are frames only if `with_processes`. */
 struct vms_stacks *vms_stacks_new(const struct vms_profile *profile, bool with_processes);
 void vms_stacks_free(struct vms_stacks *stacks);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_stacks, vms_stacks_free)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text report: the machine and the run, a call tree per vCPU, the functions, and then facts of
+ * The text report: the machine and the run, a call tree per vCPU, the functions, and facts of
  * the machine.
  */
 #include "export/export-private.h"
@@ -143,7 +143,7 @@ static void print_label(GString *out, const struct vms_label *label)
 	bool is_code = label->kind == VMS_LABEL_FUNCTION || label->kind == VMS_LABEL_ADDRESS;
 
 	if (label->name)
-		vms_export_name(out, label);
+		vms_export_append_name(out, label);
 	if (label->kind == VMS_LABEL_FUNCTION && (label->module || !label->is_user))
 		g_string_append_printf(out, " (%s)", label->module ? label->module : "vmlinux");
 	if (is_code)
@@ -204,7 +204,7 @@ static int compare_totals(const void *a, const void *b, void *data G_GNUC_UNUSED
 	const struct vms_profile_function *y = *(const struct vms_profile_function *const *)b;
 	if (x->total != y->total)
 		return x->total > y->total ? -1 : 1;
-	return x < y ? -1 : x > y; /* keep their order, which is by self */
+	return x < y ? -1 : x > y; /* keeps the order by self */
 }
 
 static void print_function(GString *out, const struct vms_profile *profile,

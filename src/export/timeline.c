@@ -39,7 +39,10 @@ static struct vms_timeline *make_timeline(const struct vms_profile *profile, siz
 	line->n_tracks = n_tracks;
 	line->order = g_new(uint32_t, n);
 	line->begin = g_new0(size_t, n_tracks + 2);
-	/* First the lengths, two places behind, so that each place becomes the next free one. */
+	/*
+	 * begin[t + 2] first counts the samples of track t. Then begin[t + 1] is the next free
+	 * place of track t, which ends as the begin of track t + 1.
+	 */
 	for (size_t i = 0; i < n; i++) {
 		size_t track = get_track(profile, &line->samples[i]);
 		if (track != NO_TRACK)
@@ -55,7 +58,7 @@ static struct vms_timeline *make_timeline(const struct vms_profile *profile, siz
 	return line;
 }
 
-struct vms_timeline *vms_timeline_of_vcpus(const struct vms_profile *profile)
+struct vms_timeline *vms_timeline_new_of_vcpus(const struct vms_profile *profile)
 {
 	size_t n;
 	const struct vms_profile_sample *samples = vms_profile_samples(profile, &n);
@@ -66,7 +69,7 @@ struct vms_timeline *vms_timeline_of_vcpus(const struct vms_profile *profile)
 	return make_timeline(profile, n_vcpus, get_vcpu);
 }
 
-struct vms_timeline *vms_timeline_of_threads(const struct vms_profile *profile)
+struct vms_timeline *vms_timeline_new_of_threads(const struct vms_profile *profile)
 {
 	size_t n;
 

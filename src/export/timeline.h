@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The samples of a profile by vCPU or by thread, for formats that show each as a track. */
+/* Sorts the samples of a profile by vCPU or by thread, for formats that show these as tracks. */
 #pragma once
 
 #include <vmscope/export.h>
 
 /*
- * A track for each vCPU, or for each thread. A thread's has what the thread did: neither idle vCPUs
- * nor idle tasks are in one.
+ * A track for each vCPU, or for each thread. Tracks of threads have no samples of idle vCPUs and
+ * idle tasks.
  */
 typedef struct vms_timeline {
 	const struct vms_profile_sample *samples; /* of the profile */
 	uint32_t *order; /* indices of samples, track by track, in the order of their times */
-	size_t *begin;	 /* where each track begins in `order`; n_tracks + 1 of them */
+	size_t *begin;	 /* the begin of each track in `order`; n_tracks + 1 elements */
 	size_t n_tracks;
 } vms_timeline;
 
-struct vms_timeline *vms_timeline_of_vcpus(const struct vms_profile *profile);
-struct vms_timeline *vms_timeline_of_threads(const struct vms_profile *profile);
+struct vms_timeline *vms_timeline_new_of_vcpus(const struct vms_profile *profile);
+struct vms_timeline *vms_timeline_new_of_threads(const struct vms_profile *profile);
 void vms_timeline_free(struct vms_timeline *timeline);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_timeline, vms_timeline_free)
 
 /* Returns the i-th sample of a track. */
-static inline const struct vms_profile_sample *vms_timeline_sample(const struct vms_timeline *line,
-								   size_t track, size_t i)
+static inline const struct vms_profile_sample *vms_timeline_get_sample(
+	const struct vms_timeline *line, size_t track, size_t i)
 {
 	return &line->samples[line->order[line->begin[track] + i]];
 }
@@ -36,17 +36,18 @@ static inline size_t vms_timeline_length(const struct vms_timeline *line, size_t
 bool vms_timeline_is_idle(const struct vms_profile *profile,
 			  const struct vms_profile_sample *sample);
 
-/* When samples were taken. Those without a time are put at the end. */
+/* The time span of the samples. Those without a time count as taken at its end. */
 struct vms_timeline_span {
-	uint64_t begin_ns, last_ns; /* of the run or its first sample, and of its last sample */
+	uint64_t begin_ns,
+		last_ns; /* begin of the run or of its first sample, and time of the last one */
 };
 
 struct vms_timeline_span vms_timeline_get_span(const struct vms_profile *profile,
 					       const struct vms_run_facts *facts);
 
-/* Returns when a sample was taken, in ns of CLOCK_MONOTONIC. */
-static inline uint64_t vms_timeline_at(const struct vms_timeline_span *span,
-				       const struct vms_profile_sample *sample)
+/* Returns the time of a sample, in ns of CLOCK_MONOTONIC. */
+static inline uint64_t vms_timeline_get_time(const struct vms_timeline_span *span,
+					     const struct vms_profile_sample *sample)
 {
 	return sample->time_ns ? sample->time_ns : span->last_ns;
 }

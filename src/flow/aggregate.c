@@ -6,8 +6,8 @@
 
 struct vms_aggregate {
 	struct vms_aggregation *aggregation;
-	GHashTable *by_key; /* struct row *: itself */
-	GPtrArray *rows;    /* the same, once they are sorted */
+	GHashTable *by_key; /* a set of struct row * */
+	GPtrArray *rows;    /* the same rows in order; empty until they are sorted */
 	uint64_t unfit;
 };
 
@@ -67,8 +67,8 @@ static size_t count_values(const struct vms_aggregation *aggregation)
 	return aggregation->by_place + (aggregation->key ? vms_probe_entries(aggregation->key) : 0);
 }
 
-/* True if these are the values of a key, and nothing else. */
-static bool is_key(const struct vms_aggregation *aggregation, const uint8_t *key, size_t size)
+/* True if the bytes are the values of a key, without more bytes after them. */
+static bool is_whole_key(const struct vms_aggregation *aggregation, const uint8_t *key, size_t size)
 {
 	const size_t n = count_values(aggregation);
 	struct vms_value_head head;
@@ -79,8 +79,8 @@ static bool is_key(const struct vms_aggregation *aggregation, const uint8_t *key
 	       bytes + head.size == key + size;
 }
 
-static uint64_t *cells_of(const struct vms_aggregation *aggregation,
-			  const struct vms_tally_entry *entry, size_t number)
+static uint64_t *get_cells(const struct vms_aggregation *aggregation,
+			   const struct vms_tally_entry *entry, size_t number)
 {
 	return (void *)((char *)entry + aggregation->layout.cells_at[number]);
 }
@@ -91,14 +91,14 @@ static void merge_number(const struct vms_aggregation *aggregation, struct vms_t
 	const bool is_signed = aggregation->shape.numbers[i].is_signed;
 	const struct vms_tally_sum *sum = &from->sums[i];
 	struct vms_tally_sum *all = &to->sums[i];
-	uint64_t *cells = cells_of(aggregation, to, i);
+	uint64_t *cells = get_cells(aggregation, to, i);
 	all->sum += sum->sum;
 	if (is_signed ? (int64_t)sum->min < (int64_t)all->min : sum->min < all->min)
 		all->min = sum->min;
 	if (is_signed ? (int64_t)sum->max > (int64_t)all->max : sum->max > all->max)
 		all->max = sum->max;
 	for (uint32_t cell = 0; cell < aggregation->layout.n_cells[i]; cell++)
-		cells[cell] += cells_of(aggregation, from, i)[cell];
+		cells[cell] += get_cells(aggregation, from, i)[cell];
 }
 
 static void merge_entry(const struct vms_aggregation *aggregation, struct vms_tally_entry *to,
@@ -124,7 +124,7 @@ void vms_aggregate_add(struct vms_aggregate *aggregate, const struct vms_tally_e
 	const struct vms_aggregation *aggregation = aggregate->aggregation;
 	const struct row wanted = { .key = (const uint8_t *)entry + aggregation->layout.key_at,
 				    .key_size = entry->key_size };
-	if (!is_key(aggregation, wanted.key, wanted.key_size))
+	if (!is_whole_key(aggregation, wanted.key, wanted.key_size))
 		return;
 	const struct row *row = g_hash_table_lookup(aggregate->by_key, &wanted);
 	if (row)
@@ -150,7 +150,7 @@ void vms_aggregate_count(struct vms_aggregate *aggregate, const uint64_t numbers
 		const struct vms_tally_number *number = &aggregation->shape.numbers[i];
 		entry->sums[i] = (struct vms_tally_sum) { numbers[i], numbers[i], numbers[i] };
 		if (aggregation->layout.n_cells[i])
-			cells_of(aggregation, entry, i)[vms_tally_cell(number, numbers[i])] = 1;
+			get_cells(aggregation, entry, i)[vms_tally_cell(number, numbers[i])] = 1;
 	}
 	memcpy((uint8_t *)entry + aggregation->layout.key_at, key, key_size);
 	vms_aggregate_add(aggregate, entry);
@@ -171,7 +171,7 @@ void vms_aggregate_merge(struct vms_aggregate *aggregate, const struct vms_aggre
 	aggregate->unfit += other->unfit;
 }
 
-/* The greatest count comes first, then the least key, so that an order is always the same. */
+/* The greatest count comes first. Keys of equal count are ordered, so the order is repeatable. */
 static int compare_rows(gconstpointer a, gconstpointer b)
 {
 	const struct row *x = *(const struct row *const *)a, *y = *(const struct row *const *)b;
@@ -235,7 +235,7 @@ bool vms_aggregate_get_key(const struct vms_aggregate *aggregate, size_t row, si
 				  (unsigned)index + aggregation->by_place, ret);
 }
 
-static double average(const struct vms_tally_entry *entry, size_t number, bool is_signed)
+static double compute_average(const struct vms_tally_entry *entry, size_t number, bool is_signed)
 {
 	const uint64_t sum = entry->sums[number].sum;
 	return (is_signed ? (double)(int64_t)sum : (double)sum) / (double)entry->count;
@@ -253,9 +253,9 @@ bool vms_aggregate_get_sum(const struct vms_aggregate *aggregate, size_t row, si
 		.sum = found->entry->sums[index].sum,
 		.min = found->entry->sums[index].min,
 		.max = found->entry->sums[index].max,
-		.average =
-			average(found->entry, index, aggregation->shape.numbers[index].is_signed),
-		.cells = cells_of(aggregation, found->entry, index),
+		.average = compute_average(found->entry, index,
+					   aggregation->shape.numbers[index].is_signed),
+		.cells = get_cells(aggregation, found->entry, index),
 		.n_cells = aggregation->layout.n_cells[index],
 	};
 	return true;

@@ -5,7 +5,7 @@
 #include "flow/stack.h"
 #include "probe/program_writer.h"
 
-#define MAX_KEYS 4096 /* if nothing is said */
+#define MAX_KEYS 4096 /* the default */
 
 _Static_assert(VMS_AGGREGATE_NUMBERS_MAX == VMS_TALLY_NUMBERS_MAX &&
 		       VMS_AGGREGATE_STEPS_MAX == VMS_TALLY_STEPS_MAX,
@@ -47,8 +47,8 @@ void vms_aggregation_find_stacks(const struct vms_aggregation *aggregation,
 	}
 }
 
-/* Bytes of the longest key that operations collect, or a few more. Its stacks have been walked. */
-static size_t size_of_key(const GArray *ops, unsigned n_stacks)
+/* Returns an upper limit for the bytes of a key whose stacks have been walked. */
+static size_t get_key_size(const GArray *ops, unsigned n_stacks)
 {
 	size_t size = n_stacks * (sizeof(struct vms_value_head) + VMS_FLOW_STACK_SIZE);
 	for (guint i = 0; i < ops->len; i++) {
@@ -60,8 +60,8 @@ static size_t size_of_key(const GArray *ops, unsigned n_stacks)
 }
 
 /*
- * Text of an entry of kind TYPED is collected with the pointer that leads to it. Equal texts are
- * one key, wherever they are: so each entry of a key has one value.
+ * Removes the pointers that entries of kind TYPED collect with their text. Equal texts are one key,
+ * whatever their address, so each entry of a key must have one value.
  */
 static void drop_pointers(GArray *ops, guint begin)
 {
@@ -91,7 +91,7 @@ static bool check_key(const struct vms_probe *key, GError **error)
 	for (size_t i = 0; key && i < vms_probe_entries(key); i++) {
 		const enum vms_entry_kind kind = vms_probe_entry_kind(key, i);
 		if (kind == VMS_ENTRY_CALLBACK || kind == VMS_ENTRY_HALT)
-			return refuse(error, "\"%s\" has no value that could be part of a key",
+			return refuse(error, "\"%s\" has no value, so it cannot be part of a key",
 				      vms_probe_entry_name(key, i));
 	}
 	return true;
@@ -101,7 +101,7 @@ static bool check_numbers(const struct vms_probe *numbers, GError **error)
 {
 	const size_t n = numbers ? vms_probe_entries(numbers) : 0;
 	if (n > VMS_TALLY_NUMBERS_MAX)
-		return refuse(error, "%zu numbers cannot be aggregated at once: %u can", n,
+		return refuse(error, "cannot aggregate %zu numbers: the limit is %u", n,
 			      VMS_TALLY_NUMBERS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const enum vms_entry_kind kind = vms_probe_entry_kind(numbers, i);
@@ -112,7 +112,7 @@ static bool check_numbers(const struct vms_probe *numbers, GError **error)
 				"EXPRESSION are numbers of 8 bytes, with their sign",
 				vms_probe_entry_name(numbers, i));
 		if (kind != VMS_ENTRY_REGISTER && kind != VMS_ENTRY_EXPRESSION)
-			return refuse(error, "\"%s\" is no number that could be aggregated",
+			return refuse(error, "\"%s\" is not a number, so it cannot be aggregated",
 				      vms_probe_entry_name(numbers, i));
 	}
 	return true;
@@ -127,7 +127,7 @@ static bool set_number(struct vms_tally_number *number, const struct vms_aggrega
 		[VMS_HISTOGRAM_LINEAR] = VMS_TALLY_LINEAR,
 	};
 	if ((unsigned)kind->histogram >= G_N_ELEMENTS(kinds))
-		return refuse(error, "the kind of a histogram is unknown");
+		return refuse(error, "unknown kind of histogram");
 	*number = (struct vms_tally_number) {
 		.kind = kinds[kind->histogram],
 		.is_signed = !kind->is_unsigned,
@@ -158,7 +158,7 @@ static bool make_shape(struct vms_aggregation *aggregation,
 			return false;
 	}
 	add_key(aggregation, 0, ops);
-	const size_t key_size = size_of_key(ops, count_stacks(aggregation->key));
+	const size_t key_size = get_key_size(ops, count_stacks(aggregation->key));
 	shape->key_size = (uint32_t)MIN(key_size, UINT32_MAX);
 	if (vms_tally_lay_out(shape, &aggregation->layout))
 		return true;

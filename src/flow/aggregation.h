@@ -6,7 +6,7 @@
 #include "probe/tally.h"
 #include <vmscope/aggregate.h>
 
-/* A counted reference: what came of it outlives the flow. */
+/* An aggregation. It is reference-counted, because aggregates outlive the flow. */
 typedef struct vms_aggregation {
 	gatomicrefcount refs;
 	struct vms_probe *key, *numbers; /* or NULL */
@@ -22,13 +22,13 @@ struct vms_aggregation *vms_aggregation_ref(struct vms_aggregation *aggregation)
 void vms_aggregation_unref(struct vms_aggregation *aggregation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_aggregation, vms_aggregation_unref)
 /*
- * Appends operations to an array of struct vms_op: that collect the numbers, then the key. They may
- * be part of any program for the place, whenever it runs.
+ * Appends operations that collect the numbers, then the key, to an array of struct vms_op. They can
+ * be part of any program for the place.
  */
 void vms_aggregation_add_values(const struct vms_aggregation *aggregation, uint64_t va,
 				GArray *ops);
 /* Appends the numbers of the first raw values of stacks (stack.h) to an array of unsigned. */
 void vms_aggregation_find_stacks(const struct vms_aggregation *aggregation,
 				 const struct vms_arch *arch, GArray *stacks);
-/* True if the key has a stack, which is walked in vmscope: hits are added up there, too. */
+/* True if the key has a stack. Stacks are walked in vmscope, so its hits are counted there, too. */
 bool vms_aggregation_has_stacks(const struct vms_aggregation *aggregation);

@@ -8,7 +8,7 @@
 struct compiler {
 	const struct vms_expression_scope *scope;
 	const char *text;
-	const char *at; /* what comes next */
+	const char *at; /* the next character */
 	GArray *ops;
 	unsigned nesting;
 	GError **error;
@@ -16,23 +16,23 @@ struct compiler {
 
 /* Where a value is. */
 enum where {
-	ON_STACK,  /* it is the number on the stack */
-	IN_MEMORY, /* its address, less an offset, is on the stack */
-	IN_PART,   /* it is a part of the number on the stack: a structure in a register */
+	ON_STACK,  /* the number on the stack */
+	IN_MEMORY, /* in memory; the stack has its address less `bit_offset` */
+	IN_PART,   /* a part of the number on the stack, which is a structure in a register */
 };
 
-/* What an expression gives, besides operations. */
+/* What is known of the value of an expression. */
 struct meaning {
 	bool is_signed;
 	bool is_string; /* its value is the address of a string */
 	unsigned chunk; /* is_string: how many of its bytes can be read at once */
-	unsigned limit; /* is_string: bytes that there are, or 0 */
-	guint begin;	/* the first of its operations */
+	unsigned limit; /* is_string: size of its array, or 0 if not known */
+	guint begin;	/* index of its first operation */
 
 	bool has_type;
-	bool is_result; /* it is what the function returns */
+	bool is_result; /* it is the return value of the function */
 	struct vms_type type;
-	unsigned stars; /* has_type: it is a pointer to `type`, or a pointer to one … */
+	unsigned stars; /* has_type: levels of pointers before `type` is reached */
 	enum where where;
 	uint64_t bit_offset; /* IN_MEMORY, IN_PART */
 	unsigned bits;	     /* of a bit field, else 0 */
@@ -42,9 +42,9 @@ struct meaning {
 
 /* Sets the error, with a position in the text. Returns false. */
 bool vms_expression_fail(const struct compiler *compiler, const char *at, const char *what);
-/* Takes a sign if it comes next. A longer sign that begins so is another one. */
+/* Takes a sign if it comes next. Does not take the beginning of a longer sign. */
 bool vms_expression_take(struct compiler *compiler, const char *sign);
-/* The same; it is an error if the sign does not come. */
+/* The same. Sets an error if the sign does not come next. */
 bool vms_expression_expect(struct compiler *compiler, const char *sign);
 void vms_expression_skip_blanks(struct compiler *compiler);
 /* Compile an expression, or an operand with the signs before it. */
@@ -53,11 +53,11 @@ bool vms_expression_operand(struct compiler *compiler, struct meaning *ret);
 
 /* ---- typed_values.c ---- */
 
-/* True if the function has an argument that is called so, or if it is "arg0" and so on. */
+/* True if the function has an argument of this name, or if the name is "arg0" and so on. */
 bool vms_typed_is_argument(const struct compiler *compiler, const char *name);
 bool vms_typed_argument(struct compiler *compiler, const char *name, const char *at,
 			struct meaning *ret);
-/* Give types to what the stack has already: the result of the function, the current task. */
+/* Give a type to the value on the stack: the result of the function, or the current task. */
 void vms_typed_result(struct compiler *compiler, struct meaning *ret);
 void vms_typed_task(struct compiler *compiler, struct meaning *ret);
 /* Takes all "->NAME", ".NAME" and "[INDEX]" that come next. */
@@ -67,11 +67,11 @@ bool vms_typed_cast(struct compiler *compiler, struct meaning *ret, bool *is_cas
 /* Compile "*" and "&" before an operand that was compiled. */
 bool vms_typed_dereference(struct compiler *compiler, struct meaning *meaning, const char *at);
 bool vms_typed_address(struct compiler *compiler, struct meaning *meaning, const char *at);
-/* Makes the value a number on the stack; an array becomes its address. */
+/* Converts the value to a number on the stack. An array becomes its address. */
 bool vms_typed_number(struct compiler *compiler, struct meaning *meaning, const char *at);
-/* Makes text with a type a string, to be compared with one; the rest stays what it is. */
+/* Converts text with a type to a string, for a comparison. Does not change other values. */
 bool vms_typed_string(struct compiler *compiler, struct meaning *meaning, const char *at);
-/* Gives the value of a name that the kernel's source has: of an enumeration, of an error. */
+/* Gets the value of a name in the kernel's source: of an enumeration, or of an error. */
 bool vms_typed_constant(const struct compiler *compiler, const char *name, uint64_t *ret);
 /* Collects a value. */
 bool vms_typed_collect(struct compiler *compiler, struct meaning *meaning, uint32_t size,

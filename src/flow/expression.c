@@ -50,13 +50,13 @@ static bool compile_number(struct compiler *compiler)
 	errno = 0;
 	const uint64_t value = g_ascii_strtoull(begin, &end, 0);
 	if (errno || g_ascii_isalnum(*end) || *end == '_')
-		return vms_expression_fail(compiler, begin, "this is no number of 64 bits");
+		return vms_expression_fail(compiler, begin, "this is not a number of 64 bits");
 	compiler->at = end;
 	vms_program_push(compiler->ops, value);
 	return true;
 }
 
-/* Takes the text up to `quote`, which has begun already. Returns it newly allocated, or NULL. */
+/* Takes the text up to the closing `quote`. Returns it newly allocated, or NULL. */
 static char *take_quoted(struct compiler *compiler, char quote)
 {
 	const char *begin = compiler->at;
@@ -84,7 +84,7 @@ static bool compile_character(struct compiler *compiler)
 
 /* ---- names ------------------------------------------------------------------------- */
 
-static bool is_name(char c)
+static bool is_name_char(char c)
 {
 	return g_ascii_isalnum(c) || c == '_' || c == '.' || c == '$';
 }
@@ -146,7 +146,7 @@ static bool compile_symbol(struct compiler *compiler, const char *name, const ch
 	return true;
 }
 
-/* True for words that mean the same at every place: an argument of such a name is argN. */
+/* True for words that mean the same at every place. An argument with such a name must be argN. */
 static bool is_word(const char *name)
 {
 	static const char *const words[] = { "cpu",  "duration", "pid",	  "tid",
@@ -189,7 +189,7 @@ static bool compile_plain_name(struct compiler *compiler, const char *name, cons
 	return true;
 }
 
-/* Compiles htons(80) and htonl(0x7f000001), as constants are written in network order. */
+/* Compiles htons(80) and htonl(0x7f000001), which give constants in network byte order. */
 static bool compile_network(struct compiler *compiler, bool is_long)
 {
 	vms_expression_skip_blanks(compiler);
@@ -233,7 +233,7 @@ static bool compile_function(struct compiler *compiler, const char *name, const 
 		return false;
 	if (address.is_string)
 		return vms_expression_fail(compiler, at,
-					   "an address is needed, and this is a string");
+					   "this is a string, but an address is needed");
 	if (!vms_typed_number(compiler, &address, at))
 		return false;
 	ret->is_signed = functions[i].is_signed;
@@ -249,10 +249,10 @@ static bool compile_function(struct compiler *compiler, const char *name, const 
 static bool compile_name(struct compiler *compiler, struct meaning *ret)
 {
 	const char *begin = compiler->at;
-	while (is_name(*compiler->at))
+	while (is_name_char(*compiler->at))
 		compiler->at++;
 	g_autofree char *name = g_strndup(begin, (gsize)(compiler->at - begin));
-	/* Symbols may have dots, but those behind an argument lead to a member. */
+	/* Symbols may have dots. A dot after an argument leads to a member. */
 	char *dot = strchr(name, '.');
 	g_autofree char *before = g_strndup(name, dot ? (gsize)(dot - name) : 0);
 	if (dot && vms_typed_is_argument(compiler, before)) {
@@ -283,11 +283,11 @@ static bool compile_primary(struct compiler *compiler, struct meaning *ret)
 		return compile_number(compiler);
 	if (*compiler->at == '\'')
 		return compile_character(compiler);
-	return is_name(*compiler->at) ? compile_name(compiler, ret)
-				      : compile_parentheses(compiler, ret);
+	return is_name_char(*compiler->at) ? compile_name(compiler, ret)
+					   : compile_parentheses(compiler, ret);
 }
 
-/* Compiles a value, and what leads from it to members and elements. */
+/* Compiles a value, and the path from it to a member or an element. */
 static bool compile_path(struct compiler *compiler, struct meaning *ret)
 {
 	bool is_cast;
@@ -304,7 +304,7 @@ static bool need_number(struct compiler *compiler, struct meaning *meaning, cons
 	return vms_typed_number(compiler, meaning, at);
 }
 
-/* Computes what a sign before a number says. */
+/* Compiles a sign before an operand. */
 static bool compile_sign(struct compiler *compiler, char sign, const char *at, struct meaning *ret)
 {
 	if (sign == '-')
@@ -348,7 +348,7 @@ struct operator
 	const char *sign;
 	unsigned level; /* of precedence; higher binds closer */
 	enum vms_op_code code, signed_code;
-	bool swaps; /* a > b is b < a: the result of b <= a, negated */
+	bool negates; /* the result is negated: a > b is the opposite of a <= b */
 	bool compares;
 };
 
@@ -384,13 +384,13 @@ static const struct operator* take_operator(struct compiler *compiler, unsigned 
 	return NULL;
 }
 
-/* Sets how many operations the skip at `at` leaves out: all that have come since. */
+/* Makes the skip at `at` skip all operations that were appended after it. */
 static void end_skip(GArray *ops, guint at)
 {
 	g_array_index(ops, struct vms_op, at).value = ops->len - at - 1;
 }
 
-/* Compares the bytes of a string, whose address the operations from `begin` on give. */
+/* Compares the bytes of a string. The operations from `begin` on give its address. */
 static void compare_bytes(struct compiler *compiler, const struct meaning *string,
 			  const char *literal, size_t size)
 {
@@ -418,7 +418,7 @@ static void compare_bytes(struct compiler *compiler, const struct meaning *strin
 		end_skip(ops, g_array_index(skips, guint, i));
 }
 
-/* Compiles what stands behind STRING == or !=. */
+/* Compiles the right side of STRING == or STRING !=. */
 static bool compile_literal(struct compiler *compiler, const struct meaning *string)
 {
 	vms_expression_skip_blanks(compiler);
@@ -431,8 +431,9 @@ static bool compile_literal(struct compiler *compiler, const struct meaning *str
 		return false;
 	const size_t size = strlen(literal) + 1;
 	if (string->limit && size > string->limit) {
-		g_autofree char *what = g_strdup_printf(
-			"this can never be: there is room for %u bytes", string->limit - 1);
+		g_autofree char *what =
+			g_strdup_printf("this can never be equal: the array has room for %u bytes",
+					string->limit - 1);
 		return vms_expression_fail(compiler, begin, what);
 	}
 	compare_bytes(compiler, string, literal, size);
@@ -461,7 +462,7 @@ static bool compile_right(struct compiler *compiler, const struct operator* op, 
 		left->is_signed |= right.is_signed && op->level != SHIFTS;
 		vms_program_do(compiler->ops, left->is_signed ? op->signed_code : op->code);
 	}
-	if (op->swaps)
+	if (op->negates)
 		vms_program_do(compiler->ops, VMS_OP_IS_ZERO);
 	left->is_signed &= !op->compares;
 	left->has_type = false;
@@ -482,16 +483,16 @@ static bool compile_binary(struct compiler *compiler, unsigned level, struct mea
 	return true;
 }
 
-/* Makes 0 or 1 of a value. */
-static void compile_truth(GArray *ops)
+/* Converts a value to 0 or 1. */
+static void make_boolean(GArray *ops)
 {
 	vms_program_do(ops, VMS_OP_IS_ZERO);
 	vms_program_do(ops, VMS_OP_IS_ZERO);
 }
 
-/* Compiles a row of `sign`: what comes behind one is left out if what is before it decides. */
-static bool compile_row(struct compiler *compiler, const char *sign, enum vms_op_code skip,
-			bool (*part)(struct compiler *, struct meaning *), struct meaning *ret)
+/* Compiles operands with `sign` between them. Operands after the one that decides are skipped. */
+static bool compile_logic(struct compiler *compiler, const char *sign, enum vms_op_code skip,
+			  bool (*part)(struct compiler *, struct meaning *), struct meaning *ret)
 {
 	struct meaning right;
 	if (!part(compiler, ret))
@@ -500,12 +501,12 @@ static bool compile_row(struct compiler *compiler, const char *sign, enum vms_op
 	     at = compiler->at) {
 		if (!need_number(compiler, ret, at))
 			return false;
-		compile_truth(compiler->ops);
+		make_boolean(compiler->ops);
 		const guint skips = compiler->ops->len;
 		vms_program_do(compiler->ops, skip);
 		if (!part(compiler, &right) || !need_number(compiler, &right, at))
 			return false;
-		compile_truth(compiler->ops);
+		make_boolean(compiler->ops);
 		end_skip(compiler->ops, skips);
 		ret->is_signed = ret->has_type = false;
 	}
@@ -519,19 +520,19 @@ static bool compile_lowest(struct compiler *compiler, struct meaning *ret)
 
 static bool compile_and(struct compiler *compiler, struct meaning *ret)
 {
-	return compile_row(compiler, "&&", VMS_OP_SKIP_IF_ZERO, compile_lowest, ret);
+	return compile_logic(compiler, "&&", VMS_OP_SKIP_IF_ZERO, compile_lowest, ret);
 }
 
 bool vms_expression_any(struct compiler *compiler, struct meaning *ret)
 {
 	if (compiler->nesting++ == NESTING_MAX)
 		return vms_expression_fail(compiler, compiler->at, "this is nested too deeply");
-	const bool done = compile_row(compiler, "||", VMS_OP_SKIP_UNLESS_ZERO, compile_and, ret);
+	const bool done = compile_logic(compiler, "||", VMS_OP_SKIP_UNLESS_ZERO, compile_and, ret);
 	compiler->nesting--;
 	return done;
 }
 
-/* Compiles all of a text. */
+/* Compiles a whole text. */
 static bool compile_all(struct compiler *compiler, bool allows_string, struct meaning *ret)
 {
 	if (!vms_expression_any(compiler, ret))
@@ -539,14 +540,14 @@ static bool compile_all(struct compiler *compiler, bool allows_string, struct me
 	vms_expression_skip_blanks(compiler);
 	if (*compiler->at)
 		return vms_expression_fail(compiler, compiler->at,
-					   "an operator is missing, or this is too much");
+					   "this is unexpected: an operator may be missing");
 	return !ret->is_string || allows_string ||
 	       vms_expression_fail(compiler, compiler->text,
-				   "a string is no number: compare it with ==");
+				   "a string is not a number: compare it with ==");
 }
 
-static bool compile(const struct vms_expression_scope *scope, const char *text, bool allows_string,
-		    GArray *ops, GError **error)
+static bool compile_text(const struct vms_expression_scope *scope, const char *text,
+			 bool allows_string, GArray *ops, GError **error)
 {
 	struct compiler compiler = {
 		.scope = scope, .text = text, .at = text, .ops = ops, .error = error
@@ -579,11 +580,11 @@ bool vms_expression_collect(const struct vms_expression_scope *scope, const char
 bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
 			    GError **error)
 {
-	return compile(scope, text, false, ops, error);
+	return compile_text(scope, text, false, ops, error);
 }
 
 bool vms_expression_compile_string(const struct vms_expression_scope *scope, const char *text,
 				   GArray *ops, GError **error)
 {
-	return compile(scope, text, true, ops, error);
+	return compile_text(scope, text, true, ops, error);
 }

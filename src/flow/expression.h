@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiles expressions (vms_probe_set_condition says of which form) into programs. */
+/* Compiles expressions into programs. vms_probe_set_condition describes expressions. */
 #pragma once
 
 #include <vmscope/guest.h>
@@ -9,7 +9,7 @@ struct vms_known_types {
 	struct vms_types *types; /* NULL: none */
 	bool has_function;
 	struct vms_type function; /* has_function: prototype of the function that begins there */
-	bool is_return;		  /* of the function, when it returns */
+	bool is_return;		  /* the probe is at the return of the function */
 	char *why;		  /* why types or arguments are not known, or NULL */
 };
 
@@ -26,22 +26,21 @@ struct vms_expression_scope {
  */
 bool vms_expression_compile(const struct vms_expression_scope *scope, const char *text, GArray *ops,
 			    GError **error);
-/* The same for the address of a string: an expression that gives it, or a string as comm. */
+/* The same for the address of a string: an expression for the address, or a string like comm. */
 bool vms_expression_compile_string(const struct vms_expression_scope *scope, const char *text,
 				   GArray *ops, GError **error);
 
-/* What an expression with a type gives. */
+/* The value that vms_expression_collect collects. */
 struct vms_expression_value {
 	bool has_type;	      /* else it is an integer of 8 bytes */
 	struct vms_type type; /* for vms_type_format */
 	bool is_pointer;      /* it is a pointer to `type`, of 8 bytes */
-	bool is_text;	      /* the bytes are the text that a pointer leads to; a second value is
-				 the pointer */
-	bool is_result;	      /* of the function */
+	bool is_text;	      /* it is the text at a pointer; a second value is the pointer */
+	bool is_result;	      /* it is the return value of the function */
 };
 /*
  * Appends operations that collect the value of an expression: a number, a structure or array, or
- * the text that a pointer to characters leads to, of `size` bytes at most (0: what is usual).
+ * the text at a pointer to characters. `size` limits its bytes; 0 is the default limit.
  * Errors: as above.
  */
 bool vms_expression_collect(const struct vms_expression_scope *scope, const char *text,

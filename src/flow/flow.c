@@ -6,33 +6,33 @@
 #include "flow/report.h"
 #include <vmscope/log.h>
 
-#define WAIT_MS 50 /* for hits, before it is looked whether the flow has to end */
+#define WAIT_MS 50 /* for hits, until the thread checks again whether the flow has to end */
 
 struct vms_flow {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
 	struct vms_guest *guest;
-	bool is_stale; /* it was reported that the guest was reset; the flow's thread alone */
+	bool is_stale; /* a reset of the guest was reported; used by the flow's thread only */
 	struct vms_flow_options options;
 
 	GMutex control;	   /* of enable and disable; taken before `lock` */
-	GMutex lock;	   /* of what follows */
+	GMutex lock;	   /* of the fields below, up to `failure` */
 	GCond ended;	   /* `is_enabled` has become false */
 	GPtrArray *places; /* struct vms_flow_place *; does not change while it is enabled */
-	GHashTable *taken; /* the same, by address, moment, and whether calls are followed */
+	GHashTable *taken; /* the places by address, moment, and whether calls are followed */
 	GQueue records;	   /* struct vms_flow_record *, the oldest first */
 	uint64_t max_records;
-	struct vms_flow_progress before;     /* counts of earlier times that it was enabled */
-	struct vms_flow_progress now;	     /* of this time, as far as the flow counts them */
+	struct vms_flow_progress before;     /* counts until it was enabled the last time */
+	struct vms_flow_progress now;	     /* counts since then that the flow itself makes */
 	struct vms_aggregation *aggregation; /* or NULL: hits become records */
-	struct vms_aggregate *added_up;	     /* of earlier times */
+	struct vms_aggregate *added_up;	     /* until it was enabled the last time */
 	bool is_enabled, must_end;
 	struct vms_probes *probes; /* while it is enabled, and until its thread is joined */
 	GThread *thread;
-	GError *failure; /* why it has ended, if not by its limit or by vms_flow_disable */
+	GError *failure; /* NULL if it has ended by its limit or by vms_flow_disable */
 
-	GMutex walking;			/* of what follows; taken before `lock` */
-	struct vms_flow_walker *walker; /* of stacks; NULL: none was needed so far, or possible */
+	GMutex walking;			/* of the fields below; taken before `lock` */
+	struct vms_flow_walker *walker; /* NULL until needed, or if stacks cannot be walked */
 	GByteArray *walked;		/* values of a hit whose stacks have been walked */
 };
 
@@ -62,7 +62,7 @@ static bool check_options(struct vms_machine *machine, const struct vms_flow_opt
 	if (!options->one_vcpu || options->vcpu < vms_machine_vcpus(machine))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "there is no vCPU %u: the machine has %u", options->vcpu,
+		    "there is no vCPU %u: the machine has %u vCPUs", options->vcpu,
 		    vms_machine_vcpus(machine));
 	return false;
 }
@@ -123,22 +123,22 @@ void vms_flow_unref(struct vms_flow *flow)
 }
 
 /* A place that is to be added. */
-struct wish {
+struct new_place {
 	uint64_t va;
 	bool is_after;
 	struct vms_probe *probe;
 	struct vms_probe *returned; /* the place's calls are followed; or NULL */
 };
 
-static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wish *wish,
+static struct vms_flow_place *make_place(struct vms_flow *flow, const struct new_place *wanted,
 					 GError **error)
 {
 	const struct vms_arch *arch = vms_machine_arch(flow->machine);
 	struct vms_flow_place *place = vms_flow_place_new(
-		arch, flow->options.without_tasks ? NULL : flow->guest, wish->va, wish->is_after,
-		wish->probe, flow->options.common, flow->aggregation, error);
-	if (!place || ((!wish->returned || vms_flow_place_follow(place, arch, wish->returned,
-								 flow->aggregation, error)) &&
+		arch, flow->options.without_tasks ? NULL : flow->guest, wanted->va,
+		wanted->is_after, wanted->probe, flow->options.common, flow->aggregation, error);
+	if (!place || ((!wanted->returned || vms_flow_place_follow(place, arch, wanted->returned,
+								   flow->aggregation, error)) &&
 		       vms_flow_place_check(place, error)))
 		return place;
 	vms_flow_place_unref(place);
@@ -146,21 +146,21 @@ static struct vms_flow_place *make_place(struct vms_flow *flow, const struct wis
 }
 
 /* Adds a place. The caller holds the lock. */
-static bool add_place(struct vms_flow *flow, const struct wish *wish, GError **error)
+static bool add_place(struct vms_flow *flow, const struct new_place *wanted, GError **error)
 {
-	const struct vms_flow_place key = { .va = wish->va,
-					    .is_after = wish->is_after,
-					    .returned = wish->returned };
+	const struct vms_flow_place key = { .va = wanted->va,
+					    .is_after = wanted->is_after,
+					    .returned = wanted->returned };
 	if (g_hash_table_contains(flow->taken, &key)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_EXISTS,
-			    "the flow has a probe %s 0x%" G_GINT64_MODIFIER "x already",
-			    wish->returned   ? "of calls of"
-			    : wish->is_after ? "after the instruction at"
-					     : "before the instruction at",
-			    wish->va);
+			    "the flow already has a probe %s 0x%" G_GINT64_MODIFIER "x",
+			    wanted->returned   ? "of calls of"
+			    : wanted->is_after ? "after the instruction at"
+					       : "before the instruction at",
+			    wanted->va);
 		return false;
 	}
-	struct vms_flow_place *place = make_place(flow, wish, error);
+	struct vms_flow_place *place = make_place(flow, wanted, error);
 	if (!place)
 		return false;
 	g_ptr_array_add(flow->places, place);
@@ -168,7 +168,7 @@ static bool add_place(struct vms_flow *flow, const struct wish *wish, GError **e
 	return true;
 }
 
-/* Takes the places away that were added after the first `n`. The caller holds the lock. */
+/* Removes all places after the first `n`. The caller holds the lock. */
 static void keep_places(struct vms_flow *flow, guint n)
 {
 	for (guint i = n; i < flow->places->len; i++)
@@ -176,26 +176,27 @@ static void keep_places(struct vms_flow *flow, guint n)
 	g_ptr_array_set_size(flow->places, (gint)n);
 }
 
-/* Adds all places, or none. */
-static bool add_places(struct vms_flow *flow, const struct wish *wishes, size_t n, GError **error)
+/* Adds all places, or none if one of them fails. */
+static bool add_places(struct vms_flow *flow, const struct new_place *new_places, size_t n,
+		       GError **error)
 {
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
 	const guint before = flow->places->len;
 	if (flow->is_enabled) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "no place can be added to a flow that is enabled");
+			    "cannot add a place to the flow: it is enabled; disable it first");
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!add_place(flow, &wishes[i], error)) {
+		if (!add_place(flow, &new_places[i], error)) {
 			keep_places(flow, before);
 			return false;
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		vms_probe_freeze(wishes[i].probe);
-		if (wishes[i].returned)
-			vms_probe_freeze(wishes[i].returned);
+		vms_probe_freeze(new_places[i].probe);
+		if (new_places[i].returned)
+			vms_probe_freeze(new_places[i].returned);
 	}
 	return true;
 }
@@ -203,26 +204,27 @@ static bool add_places(struct vms_flow *flow, const struct wish *wishes, size_t 
 bool vms_flow_add(struct vms_flow *flow, uint64_t va, unsigned moments, struct vms_probe *probe,
 		  GError **error)
 {
-	struct wish wishes[2];
+	struct new_place new_places[2];
 	size_t n = 0;
 	if (!moments || moments & ~(unsigned)(VMS_FLOW_BEFORE | VMS_FLOW_AFTER)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "a probe is before or after an instruction, or both: 0x%x is neither",
+			    "the moments of a probe must be VMS_FLOW_BEFORE, VMS_FLOW_AFTER or "
+			    "both, not 0x%x",
 			    moments);
 		return false;
 	}
 	if (moments & VMS_FLOW_BEFORE)
-		wishes[n++] = (struct wish) { va, false, probe, NULL };
+		new_places[n++] = (struct new_place) { va, false, probe, NULL };
 	if (moments & VMS_FLOW_AFTER)
-		wishes[n++] = (struct wish) { va, true, probe, NULL };
-	return add_places(flow, wishes, n, error);
+		new_places[n++] = (struct new_place) { va, true, probe, NULL };
+	return add_places(flow, new_places, n, error);
 }
 
 bool vms_flow_add_call(struct vms_flow *flow, uint64_t va, struct vms_probe *probe,
 		       struct vms_probe *returned, GError **error)
 {
-	const struct wish wish = { va, false, probe, returned };
-	return add_places(flow, &wish, 1, error);
+	const struct new_place wanted = { va, false, probe, returned };
+	return add_places(flow, &wanted, 1, error);
 }
 
 bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct vms_probe *entry,
@@ -231,22 +233,22 @@ bool vms_flow_add_graph(struct vms_flow *flow, const struct vms_cfg *cfg, struct
 {
 	size_t n, cut = 0;
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
-	g_autoptr(GArray) wishes = g_array_new(FALSE, FALSE, sizeof(struct wish));
+	g_autoptr(GArray) new_places = g_array_new(FALSE, FALSE, sizeof(struct new_place));
 	for (size_t i = 0; i < n; i++) {
 		const bool leaves = blocks[i].end == VMS_BLOCK_EXIT;
 		struct vms_probe *first = i == vms_cfg_entry(cfg) ? entry : leaves ? NULL : other;
-		const struct wish before = { blocks[i].va, false, first, NULL };
-		const struct wish after = { blocks[i].last, true, exit, NULL };
+		const struct new_place before = { blocks[i].va, false, first, NULL };
+		const struct new_place after = { blocks[i].last, true, exit, NULL };
 		if (first)
-			g_array_append_val(wishes, before);
+			g_array_append_val(new_places, before);
 		if (leaves && exit)
-			g_array_append_val(wishes, after);
+			g_array_append_val(new_places, after);
 		cut += blocks[i].end == VMS_BLOCK_CUT;
 	}
 	if (n_cut)
 		*n_cut = cut;
-	return add_places(flow, (const struct wish *)(const void *)wishes->data, wishes->len,
-			  error);
+	return add_places(flow, (const struct new_place *)(const void *)new_places->data,
+			  new_places->len, error);
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -273,7 +275,7 @@ bool vms_flow_remove(struct vms_flow *flow, const uint64_t *vas, size_t n, GErro
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
 	if (flow->is_enabled) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "no place can be taken from a flow that is enabled");
+			    "cannot remove a place from the flow: it is enabled; disable it first");
 		return false;
 	}
 	g_autoptr(GHashTable) gone = g_hash_table_new(g_int64_hash, g_int64_equal);
@@ -315,8 +317,8 @@ static void call_back(struct vms_flow *flow, struct vms_flow_record *record,
 }
 
 /*
- * Has the stacks of a hit walked, if it has any: `hit` gets other values then, which are valid
- * while the caller holds `walking`. False: its values are not whole.
+ * Walks the stacks of a hit, if it has any. `hit` gets other values then, which are valid while the
+ * caller holds `walking`. False if values are missing.
  */
 static bool walk_stacks(struct vms_flow *flow, const struct vms_flow_place *place,
 			struct vms_hit *hit)
@@ -340,7 +342,7 @@ static void count_lost(struct vms_flow *flow)
 	flow->now.lost++;
 }
 
-/* Adds up a hit whose key has a stack. Called for every one: see struct vms_probes_request. */
+/* Counts a hit whose key has a stack. Called for every hit: see struct vms_probes_request. */
 static void add_hit(const struct vms_hit *from, void *data)
 {
 	struct vms_flow *flow = data;
@@ -363,7 +365,7 @@ static void add_hit(const struct vms_hit *from, void *data)
 				    hit.size - key_at);
 }
 
-/* Makes the record of a hit. NULL: its values are not those of the place. */
+/* Makes the record of a hit. NULL if its values do not match the place. */
 static struct vms_flow_record *make_record(struct vms_flow *flow, struct vms_flow_place *place,
 					   const struct vms_hit *from, uint64_t sequence)
 {
@@ -374,8 +376,8 @@ static struct vms_flow_record *make_record(struct vms_flow *flow, struct vms_flo
 	return walk_stacks(flow, place, &hit) ? vms_flow_record_new(place, &hit, sequence) : NULL;
 }
 
-/* Called for every hit: see struct vms_probes_request. */
-static void take_hit(const struct vms_hit *hit, void *data)
+/* Makes and keeps the record of a hit. Called for every hit: see struct vms_probes_request. */
+static void add_record(const struct vms_hit *hit, void *data)
 {
 	struct vms_flow *flow = data;
 	struct vms_flow_place *place = flow->places->pdata[hit->place];
@@ -405,20 +407,23 @@ static bool must_end(struct vms_flow *flow)
 	return flow->must_end;
 }
 
-/* Warns once of a reset: the next kernel lies elsewhere. A guest of another kind comes back. */
+/*
+ * Warns once of a reset, because the next kernel has other addresses. Does not warn if no kernel
+ * is known: the code of such a guest usually has the same addresses again.
+ */
 static void warn_of_reset(struct vms_flow *flow)
 {
 	if (flow->is_stale || !flow->guest || vms_guest_kind(flow->guest) == VMS_GUEST_NONE ||
 	    !vms_guest_is_stale(flow->guest))
 		return;
 	flow->is_stale = true;
-	vms_log(VMS_LOG_WARNING, "the guest was reset: the probes stay where the code was before; "
-				 "start anew when its "
-				 "kernel has booted");
+	vms_log(VMS_LOG_WARNING,
+		"the guest was reset: the probes remain at the addresses of the old "
+		"kernel; start again when the new kernel has booted");
 }
 
-/* The flow's thread: takes hits until the probes are not armed any more, or it has to end. */
-static gpointer run(gpointer data)
+/* The flow's thread. Takes hits until the probes are not armed any more, or the flow has to end. */
+static gpointer run_flow(gpointer data)
 {
 	struct vms_flow *flow = data;
 	GError *failure = NULL;
@@ -437,8 +442,8 @@ static gpointer run(gpointer data)
 
 /* ---- enable, disable ----------------------------------------------------------------------- */
 
-/* Returns what has happened in all. The caller holds the lock. */
-static struct vms_flow_progress sum_up(const struct vms_flow *flow)
+/* Returns the counts of all times that the flow was enabled. The caller holds the lock. */
+static struct vms_flow_progress sum_progress(const struct vms_flow *flow)
 {
 	struct vms_probes_counts counts = { 0 };
 	if (flow->probes)
@@ -457,31 +462,31 @@ static void add_entry(const struct vms_tally_entry *entry, void *data)
 	vms_aggregate_add(data, entry);
 }
 
-/* True if hits are added up as they are handed out, and not where they happen. */
-static bool adds_up_here(const struct vms_flow *flow)
+/* True if hits are counted in vmscope, and not by the machine. */
+static bool counts_in_vmscope(const struct vms_flow *flow)
 {
 	return flow->aggregation && vms_aggregation_has_stacks(flow->aggregation);
 }
 
-/* Adds what the probes of this time have added up. The caller holds the lock. */
-static void add_up(const struct vms_flow *flow, struct vms_aggregate *aggregate)
+/* Adds the tallies of the probes. The caller holds the lock. */
+static void add_tallies(const struct vms_flow *flow, struct vms_aggregate *aggregate)
 {
-	if (aggregate && flow->probes && !adds_up_here(flow))
+	if (aggregate && flow->probes && !counts_in_vmscope(flow))
 		vms_aggregate_add_unfit(
 			aggregate, vms_probes_read_tallies(flow->probes, add_entry, aggregate));
 }
 
-/* Keeps what has happened, and frees the probes that have counted it. */
+/* Keeps the counts of the probes, and frees the probes. */
 static void keep_counts(struct vms_flow *flow)
 {
-	add_up(flow, flow->added_up);
-	flow->before = sum_up(flow);
+	add_tallies(flow, flow->added_up);
+	flow->before = sum_progress(flow);
 	flow->now = (struct vms_flow_progress) { 0 };
 	vms_probes_free(g_steal_pointer(&flow->probes));
 }
 
-/* Waits for the thread that has ended or has to end. The caller holds `control`. */
-static bool join(struct vms_flow *flow, GError **error)
+/* Waits for the flow's thread to end. The caller holds `control`. */
+static bool join_thread(struct vms_flow *flow, GError **error)
 {
 	if (!flow->thread)
 		return true;
@@ -494,7 +499,7 @@ static bool join(struct vms_flow *flow, GError **error)
 	return false;
 }
 
-static struct vms_probes *arm(struct vms_flow *flow, uint64_t max_hits, GError **error)
+static struct vms_probes *arm_places(struct vms_flow *flow, uint64_t max_hits, GError **error)
 {
 	g_autoptr(GArray) places = g_array_new(FALSE, FALSE, sizeof(struct vms_place));
 	for (guint i = 0; i < flow->places->len; i++) {
@@ -515,10 +520,10 @@ static struct vms_probes *arm(struct vms_flow *flow, uint64_t max_hits, GError *
 		.n = places->len,
 		.vcpu = flow->options.one_vcpu ? (int)flow->options.vcpu : VMS_ALL_VCPUS,
 		.max_hits = max_hits,
-		.hit = adds_up_here(flow) ? add_hit : take_hit,
+		.hit = counts_in_vmscope(flow) ? add_hit : add_record,
 		.data = flow,
-		.tally =
-			flow->aggregation && !adds_up_here(flow) ? &flow->aggregation->shape : NULL,
+		.tally = flow->aggregation && !counts_in_vmscope(flow) ? &flow->aggregation->shape
+								       : NULL,
 	};
 	return vms_probes_arm(flow->machine, &request, error);
 }
@@ -529,8 +534,8 @@ static bool check_state(struct vms_flow *flow, GError **error)
 	if (flow->places->len && !flow->is_enabled)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    flow->is_enabled ? "the flow is enabled already"
-				     : "the flow has no place to probe");
+		    flow->is_enabled ? "the flow is already enabled"
+				     : "the flow has no places; add one first");
 	return false;
 }
 
@@ -546,16 +551,16 @@ bool vms_flow_enable(struct vms_flow *flow, uint64_t max_hits, uint64_t max_reco
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) controller = g_mutex_locker_new(&flow->control);
 	if (!check_state(flow, error))
 		return false;
-	join(flow, NULL); /* of the last time, which has ended by itself */
+	join_thread(flow, NULL); /* the flow may have ended by itself */
 	set_limit(flow, max_records);
-	struct vms_probes *probes = arm(flow, max_hits, error);
+	struct vms_probes *probes = arm_places(flow, max_hits, error);
 	if (!probes)
 		return false;
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
 	flow->probes = probes;
 	flow->must_end = false;
 	flow->is_enabled = true;
-	flow->thread = g_thread_new("vms-flow", run, flow);
+	flow->thread = g_thread_new("vms-flow", run_flow, flow);
 	return true;
 }
 
@@ -565,7 +570,7 @@ bool vms_flow_disable(struct vms_flow *flow, GError **error)
 	g_mutex_lock(&flow->lock);
 	flow->must_end = true;
 	g_mutex_unlock(&flow->lock);
-	return join(flow, error);
+	return join_thread(flow, error);
 }
 
 bool vms_flow_wait(struct vms_flow *flow, uint64_t until_ns)
@@ -589,8 +594,8 @@ bool vms_flow_aggregate(struct vms_flow *flow, const struct vms_aggregate_option
 		return false;
 	if (flow->places->len || flow->aggregation) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    flow->aggregation ? "the flow aggregates already"
-					      : "a flow that has places cannot begin to aggregate");
+			    flow->aggregation ? "the flow already aggregates"
+					      : "cannot aggregate: the flow already has places");
 		return false;
 	}
 	flow->added_up = vms_aggregate_new(aggregation);
@@ -608,7 +613,7 @@ struct vms_aggregate *vms_flow_get_aggregate(struct vms_flow *flow, GError **err
 	}
 	struct vms_aggregate *aggregate = vms_aggregate_new(flow->aggregation);
 	vms_aggregate_merge(aggregate, flow->added_up);
-	add_up(flow, aggregate);
+	add_tallies(flow, aggregate);
 	vms_aggregate_sort(aggregate);
 	return aggregate;
 }
@@ -618,7 +623,7 @@ struct vms_aggregate *vms_flow_get_aggregate(struct vms_flow *flow, GError **err
 void vms_flow_get_progress(struct vms_flow *flow, struct vms_flow_progress *ret)
 {
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
-	*ret = sum_up(flow);
+	*ret = sum_progress(flow);
 }
 
 struct vms_flow_report *vms_flow_get_report(struct vms_flow *flow)

@@ -10,7 +10,7 @@
 
 #define SCALE_MAX      255u
 #define CALLBACKS_MAX  32u
-#define LIST_BYTES_MAX 8192u		   /* of all its items */
+#define LIST_BYTES_MAX 8192u		   /* of all items of a list */
 #define SAVED_MAX      VMS_PROGRAM_OPS_MAX /* entries of a probe that was saved */
 
 struct entry {
@@ -20,9 +20,8 @@ struct entry {
 	void *data;
 	void (*free_data)(void *);
 	struct vms_expression_value typed; /* of an entry of kind TYPED */
-	/* Of one that was saved: the name of its type, or NULL; and whether its values are text. */
-	char *saved_type;
-	bool is_saved_text;
+	char *saved_type;		   /* of a saved entry: the name of its type, or NULL */
+	bool is_saved_text;		   /* of a saved entry: its values are text */
 };
 
 struct vms_probe {
@@ -31,7 +30,7 @@ struct vms_probe {
 	const struct vms_arch *arch;
 	struct vms_guest *guest;
 	struct vms_known_types known;	   /* at its place */
-	struct vms_symbolizer *symbolizer; /* names the frames of stacks; NULL: it was saved */
+	struct vms_symbolizer *symbolizer; /* names frames of stacks; NULL without a guest */
 	char *description;
 	GArray *entries;   /* struct entry */
 	GArray *condition; /* struct vms_op; leaves a value on the stack, or is empty */
@@ -67,7 +66,7 @@ static bool check_size(const struct vms_entry *entry, GError **error)
 	if (entry->size > 0 && entry->size <= VMS_PROGRAM_OUTPUT_MAX)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "%u bytes cannot be collected: 1 to %u can", entry->size,
+		    "cannot collect %u bytes: the size must be 1 to %u", entry->size,
 		    VMS_PROGRAM_OUTPUT_MAX);
 	return false;
 }
@@ -79,7 +78,7 @@ static bool push_index(const struct vms_probe *probe, const struct vms_entry *en
 	struct vms_reg_part part;
 	if (entry->scale > SCALE_MAX) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "an index cannot be scaled by %u: 1 to %u can be", entry->scale,
+			    "cannot scale an index by %u: the scale must be 1 to %u", entry->scale,
 			    SCALE_MAX);
 		return false;
 	}
@@ -129,7 +128,7 @@ static char *add_memory(const struct vms_probe *probe, const struct vms_entry *e
 	return g_strdup(name->str);
 }
 
-/* Leaves the number, or the address of a string. */
+/* Leaves the value of the expression on the stack: a number, or the address of a string. */
 static bool push_expression(const struct vms_probe *probe, const char *text, bool is_string,
 			    GArray *ops, GError **error)
 {
@@ -141,7 +140,7 @@ static bool push_expression(const struct vms_probe *probe, const char *text, boo
 	return false;
 }
 
-/* Collects what is at an address: bytes or a string. */
+/* Collects the bytes or the string at an address. */
 static char *add_pointed(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
 			 GError **error)
 {
@@ -167,12 +166,12 @@ static bool check_list(const struct vms_entry *entry, GError **error)
 	    (entry->pointer_size == 0 || entry->pointer_size == 4 || entry->pointer_size == 8))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "a list can have 1 to %u items of 1 to %u bytes, and pointers of 4 or 8 bytes",
+		    "a list must have 1 to %u items of 1 to %u bytes, and pointers of 4 or 8 bytes",
 		    VMS_LIST_ITEMS_MAX, VMS_LIST_BYTES_MAX);
 	return false;
 }
 
-/* Collects what the pointers at an address lead to. */
+/* Collects the memory at the pointers of an array. */
 static char *add_list(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
 		      GError **error)
 {
@@ -225,11 +224,11 @@ static char *add_stack(const struct vms_probe *probe, GArray *ops, GError **erro
 		return g_strdup("stack");
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "stacks of %s cannot be collected at a hit", probe->arch->name);
+		    "cannot collect stacks at hits: not supported for %s", probe->arch->name);
 	return NULL;
 }
 
-/* Appends what collects an entry. Returns its usual name, newly allocated, or NULL. */
+/* Appends operations that collect an entry. Returns its default name, newly allocated, or NULL. */
 static char *add_entry(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
 		       struct vms_expression_value *typed, GError **error)
 {
@@ -252,7 +251,7 @@ static char *add_entry(const struct vms_probe *probe, const struct vms_entry *en
 	default: break;
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "the kind of an entry is unknown, or it lacks its callback");
+		    "an entry has an unknown kind, or no callback");
 	return NULL;
 }
 
@@ -327,7 +326,7 @@ static bool check_not_frozen(const struct vms_probe *probe, GError **error)
 	if (!g_atomic_int_get(&probe->is_frozen))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "the probe is part of a flow already, and cannot be changed");
+		    "cannot change the probe: it is already part of a flow");
 	return false;
 }
 
@@ -339,11 +338,11 @@ static char *name_function(struct vms_guest *guest, uint64_t va, GError **error)
 	if (vms_guest_locate(guest, NULL, va, &location) && location.symbol && location.offset == 0)
 		return g_strdup(location.symbol);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "arguments have no names but at the begin of a function");
+		    "names of arguments are only known at the start of a function");
 	return NULL;
 }
 
-/* Finds the types of the code at an address; if there are none, those of the kernel. */
+/* Finds the types of the code at an address. Uses those of the kernel if it has none. */
 static bool find_types(struct vms_probe *probe, uint64_t va, GError **error)
 {
 	probe->known.types = vms_guest_types(probe->guest, va, error);
@@ -372,7 +371,8 @@ bool vms_probe_set_function(struct vms_probe *probe, uint64_t va, bool is_return
 		return false;
 	if (probe->entries->len || probe->condition->len || probe->known.types) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "the probe has entries, a condition or a function already");
+			    "cannot set the function of the probe: it already has entries, a "
+			    "condition or a function");
 		return false;
 	}
 	probe->known.is_return = is_return;
@@ -445,15 +445,15 @@ static unsigned count_callbacks(const struct vms_probe *probe)
 }
 
 /* Checks that one hit can hold all that is collected. */
-static bool check_amount(const struct vms_probe *probe, const GArray *ops, unsigned n_callbacks,
-			 GError **error)
+static bool check_hit_size(const struct vms_probe *probe, const GArray *ops, unsigned n_callbacks,
+			   GError **error)
 {
 	const struct vms_program program = { (const struct vms_op *)(const void *)ops->data,
 					     ops->len };
 	if (vms_program_check(&program, probe->arch->n_regs) && n_callbacks <= CALLBACKS_MAX)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "this is too much for one hit: it can hold %u bytes, and call %u callbacks",
+		    "this is too much for one hit: the limits are %u bytes and %u callbacks",
 		    VMS_PROGRAM_OUTPUT_MAX, CALLBACKS_MAX);
 	return false;
 }
@@ -474,7 +474,7 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
 		g_ptr_array_add(names, name);
 		n_callbacks += entries[i].kind == VMS_ENTRY_CALLBACK;
 	}
-	if (!check_amount(probe, ops, n_callbacks, error))
+	if (!check_hit_size(probe, ops, n_callbacks, error))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct entry entry = {
@@ -501,7 +501,7 @@ bool vms_probe_set_condition(struct vms_probe *probe, const char *expression, GE
 	const struct vms_op drop = { .code = VMS_OP_DROP };
 	g_autoptr(GArray) all = g_array_copy(ops);
 	g_array_append_val(all, drop);
-	if (!check_amount(probe, all, 0, error))
+	if (!check_hit_size(probe, all, 0, error))
 		return false;
 	g_array_unref(probe->condition);
 	probe->condition = g_steal_pointer(&ops);
@@ -555,7 +555,7 @@ bool vms_probe_entry_is_text(const struct vms_probe *probe, size_t index)
 	       (typed->has_type && !typed->is_pointer && vms_type_is_text(typed->type));
 }
 
-/* Appends a text that was saved. The file may have been made by anybody. */
+/* Appends a saved text. Its file may be malicious, so control characters are removed. */
 static void append_saved(const struct vms_flow_value *value, GString *out)
 {
 	g_autofree char *text = g_strndup(value->text, value->text_size);
@@ -563,7 +563,7 @@ static void append_saved(const struct vms_flow_value *value, GString *out)
 	g_string_append(out, text);
 }
 
-/* Appends the text that a pointer leads to. */
+/* Appends the text at a pointer. */
 static void append_text(const struct vms_flow_value *value, GString *out)
 {
 	g_autofree char *text = g_strndup(value->bytes, value->size);
@@ -571,7 +571,7 @@ static void append_text(const struct vms_flow_value *value, GString *out)
 	g_string_append_printf(out, "\"%s\"%s", escaped, value->status == VMS_FLOW_CUT ? "…" : "");
 }
 
-/* Appends a value that is no text. */
+/* Appends a value that is not text. */
 static void append_value(const struct vms_expression_value *typed,
 			 const struct vms_flow_value *value, GString *out)
 {
@@ -585,7 +585,7 @@ static void append_value(const struct vms_expression_value *typed,
 	g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);
 }
 
-/* Appends a stack. False: it is not known. */
+/* Appends a stack. False if the stack is not known. */
 static bool append_stack(const struct vms_probe *probe, const struct vms_flow_value *value,
 			 GString *out)
 {
@@ -656,23 +656,23 @@ bool vms_probe_has_callbacks(const struct vms_probe *probe)
 	return has_kind(probe, VMS_ENTRY_CALLBACK);
 }
 
-static enum vms_value_place place_of(enum vms_entry_kind kind)
+static enum vms_value_place get_value_place(enum vms_entry_kind kind)
 {
 	return kind == VMS_ENTRY_HALT	    ? VMS_VALUE_NONE
 	       : kind == VMS_ENTRY_CALLBACK ? VMS_VALUE_CALLED
 					    : VMS_VALUE_COLLECTED;
 }
 
-/* How many values of a place an entry has. */
+/* Counts the values of an entry at one kind of place. */
 static unsigned count_values(const struct entry *entry, enum vms_value_place place)
 {
-	return place_of(entry->kind) == place ? 1 + entry->typed.is_text : 0;
+	return get_value_place(entry->kind) == place ? 1 + entry->typed.is_text : 0;
 }
 
 enum vms_value_place vms_probe_value_place(const struct vms_probe *probe, size_t index,
 					   unsigned *number)
 {
-	const enum vms_value_place place = place_of(get_entry(probe, index)->kind);
+	const enum vms_value_place place = get_value_place(get_entry(probe, index)->kind);
 	*number = 0;
 	for (size_t i = 0; i < index; i++)
 		*number += count_values(get_entry(probe, i), place);

@@ -9,7 +9,7 @@
 
 #define COMM_BYTES 16 /* of task_struct.comm */
 
-enum { TASK_TID, TASK_PID, TASK_COMM, N_TASK_VALUES }; /* the values that tell the task, in order */
+enum { TASK_TID, TASK_PID, TASK_COMM, N_TASK_VALUES }; /* the values of the task, in order */
 
 struct vms_flow_record {
 	gatomicrefcount refs;
@@ -44,7 +44,7 @@ static void add_ids(const struct vms_task_layout *layout, GArray *ops)
 	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint32_t), 0);
 }
 
-/* Appends what collects the current task. False if the guest has no tasks. */
+/* Appends operations that collect the current task. False if the guest has no tasks. */
 static bool add_task(struct vms_guest *guest, GArray *ops)
 {
 	struct vms_task_layout layout;
@@ -66,11 +66,11 @@ static bool make_program(const GArray *ops, const struct vms_arch *arch, struct 
 	if (vms_program_check(ret, arch->n_regs))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "a probe and what is common to all are together too much for one hit");
+		    "the values of a probe and of the common probe are too many for one hit");
 	return false;
 }
 
-/* Appends what a hit of the place is to give. */
+/* Appends operations that collect the values of a hit. */
 static void add_values(struct vms_flow_place *place, struct vms_guest *guest,
 		       const struct vms_aggregation *aggregation)
 {
@@ -84,7 +84,7 @@ static void add_values(struct vms_flow_place *place, struct vms_guest *guest,
 		vms_probe_add_values(place->common, place->ops);
 }
 
-/* Notes where the raw values of stacks are among all that a hit of the place gives. */
+/* Finds the numbers of the raw values of stacks among all values of a hit. */
 static void find_stacks(struct vms_flow_place *place, const struct vms_aggregation *aggregation)
 {
 	g_autoptr(GArray) stacks = g_array_new(FALSE, FALSE, sizeof(unsigned));
@@ -103,7 +103,7 @@ static void find_stacks(struct vms_flow_place *place, const struct vms_aggregati
 		place->stacks = g_steal_pointer(&stacks);
 }
 
-/* True if operations ask for the time since a call. */
+/* True if the program uses the time since a call. */
 static bool has_duration(const struct vms_program *program)
 {
 	for (size_t i = 0; i < program->n; i++)
@@ -117,12 +117,12 @@ bool vms_flow_place_check(const struct vms_flow_place *place, GError **error)
 	if (!has_duration(&place->program))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "duration is known when a call has returned: at the return of calls that are "
+		    "\"duration\" is only known at the return of a function whose calls are "
 		    "followed");
 	return false;
 }
 
-/* Checks that what the probes of a place say goes together. */
+/* Checks that the probes have no entries if hits are aggregated. */
 static bool check_probes(const struct vms_probe *probe, const struct vms_probe *common,
 			 const struct vms_aggregation *aggregation, GError **error)
 {
@@ -130,7 +130,8 @@ static bool check_probes(const struct vms_probe *probe, const struct vms_probe *
 	    (vms_probe_entries(probe) == 0 && (!common || vms_probe_entries(common) == 0)))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "a flow that aggregates collects nothing else: its probes have no entries");
+		    "a flow that aggregates cannot collect values: remove the entries of its "
+		    "probes");
 	return false;
 }
 
@@ -239,7 +240,7 @@ bool vms_flow_find_value(const uint8_t *values, size_t size, unsigned number,
 	}
 }
 
-/* How many bytes values have. False: they are not whole. */
+/* Gets the size of `n` values. False if values are missing. */
 static bool measure_values(const uint8_t *values, size_t size, unsigned n, uint32_t *ret)
 {
 	struct vms_value_head head;
@@ -251,7 +252,7 @@ static bool measure_values(const uint8_t *values, size_t size, unsigned n, uint3
 	return *ret <= VMS_HIT_VALUES_MAX;
 }
 
-/* Finds the text of a value by its number among all that were saved. */
+/* Finds the text of a value by its number among all texts that were saved. */
 static void find_text(const struct vms_flow_record *record, unsigned number,
 		      struct vms_flow_value *ret)
 {
@@ -270,7 +271,7 @@ static void find_text(const struct vms_flow_record *record, unsigned number,
 	ret->text_size = text.size;
 }
 
-/* How many of the first entries of a probe have types. */
+/* Counts the entries with texts among the first `n_entries` of a probe. */
 static unsigned count_typed(const struct vms_probe *probe, size_t n_entries)
 {
 	unsigned n = 0;
@@ -302,7 +303,7 @@ bool vms_flow_value_item(const struct vms_flow_value *value, unsigned index,
 	       vms_flow_get_value(value->bytes, value->size, index, ret);
 }
 
-/* How many values are collected at a hit, or at the call if calls are followed. */
+/* Counts the values that are collected at a hit, or at the call if calls are followed. */
 static unsigned count_at_call(const struct vms_flow_place *place)
 {
 	return (place->has_task ? N_TASK_VALUES : 0) + vms_probe_collected(place->probe) +
@@ -350,7 +351,7 @@ struct vms_flow_record *vms_flow_record_new(struct vms_flow_place *place, const 
 		.size = hit->size,
 	};
 	struct vms_flow_record *record = vms_flow_record_from_raw(place, &raw);
-	if (record) /* a hit has no texts, whatever comes after its values */
+	if (record) /* bytes after the values of a hit are not texts */
 		record->size = record->texts_at;
 	return record;
 }
@@ -404,7 +405,7 @@ void vms_flow_record_call(struct vms_flow_record *record, struct vms_memory *mem
 		record->returned_failed = call_probe(record->place->returned, record, memory);
 }
 
-/* Gets a collected value that has this size. False: it cannot be read. */
+/* Gets a collected value of this size. False if it has another size, as unreadable values do. */
 static bool get_sized(const struct vms_flow_record *record, unsigned number, void *ret, size_t size)
 {
 	struct vms_value_head head;
@@ -456,7 +457,7 @@ const struct vms_probe *vms_flow_record_returned(const struct vms_flow_record *r
 	return record->place->returned;
 }
 
-/* A probe of a record, and which of what the record has is its. */
+/* A probe of a record, and where its values and texts begin in the record. */
 struct share {
 	const struct vms_probe *probe;
 	unsigned first, first_text; /* numbers of its first value and of its first text */
@@ -490,7 +491,7 @@ static bool get_value(const struct vms_flow_record *record, const struct share *
 	return true;
 }
 
-/* How many texts a probe has in records that were saved. */
+/* Counts the texts of a probe in a record that was saved. */
 static unsigned count_texts(const struct vms_probe *probe)
 {
 	return probe ? count_typed(probe, vms_probe_entries(probe)) : 0;

@@ -56,7 +56,8 @@ struct vms_flow_record *vms_flow_report_record(const struct vms_flow_report *rep
 	if (index < report->records->len)
 		return report->records->pdata[index];
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "there is no record %zu: the report has %u", index, report->records->len);
+		    "there is no record %zu: the report has %u records", index,
+		    report->records->len);
 	return NULL;
 }
 
@@ -78,13 +79,13 @@ bool vms_flow_report_each(const struct vms_flow_report *report,
 #define CRITERIA  (RANGES | VMS_FLOW_BY_VALUES | VMS_FLOW_BY_COMM | VMS_FLOW_BY_WHERE)
 #define ALL_FLAGS (CRITERIA | VMS_FLOW_ANY | VMS_FLOW_REVERSE)
 
-/* A filter that is applied. */
+/* A filter with its patterns compiled. */
 struct sieve {
 	struct vms_flow_filter filter;
 	GPatternSpec *comm, *where; /* NULL without their flags */
 };
 
-/* One of the ranges of a filter, and the number of a record that it is about. */
+/* One of the ranges of a filter, and the number of a record that must be in it. */
 struct criterion {
 	unsigned flag;
 	struct vms_flow_range range;
@@ -114,7 +115,7 @@ static bool check_filter(const struct vms_flow_filter *filter, GError **error)
 	struct criterion criteria[N_RANGES];
 	if (filter->flags & ~(unsigned)ALL_FLAGS) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "a filter has unknown flags: 0x%x",
+			    "the filter has unknown flags: 0x%x",
 			    filter->flags & ~(unsigned)ALL_FLAGS);
 		return false;
 	}
@@ -124,7 +125,7 @@ static bool check_filter(const struct vms_flow_filter *filter, GError **error)
 		    criteria[i].range.first <= criteria[i].range.last)
 			continue;
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "a range of a filter ends before it begins: %" G_GINT64_MODIFIER
+			    "a range of the filter ends before it begins: %" G_GINT64_MODIFIER
 			    "u to %" G_GINT64_MODIFIER "u",
 			    criteria[i].range.first, criteria[i].range.last);
 		return false;
@@ -135,12 +136,12 @@ static bool check_filter(const struct vms_flow_filter *filter, GError **error)
 typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 			  struct vms_flow_value *ret);
 
-static bool lies_in(uint64_t number, const struct vms_flow_range *range)
+static bool is_in_range(uint64_t number, const struct vms_flow_range *range)
 {
 	return number >= range->first && number <= range->last;
 }
 
-/* True if a number is in a range, as it is or with the sign that it has in its width. */
+/* True if a number is in a range, either as unsigned or as signed number of its width. */
 static bool is_number_in(const struct vms_flow_value *value, const struct vms_flow_range *range)
 {
 	uint64_t number = 0;
@@ -152,11 +153,10 @@ static bool is_number_in(const struct vms_flow_value *value, const struct vms_fl
 	const int64_t with_sign = (int64_t)(number << above) >> above;
 	if (range->first > range->last)
 		return with_sign >= (int64_t)range->first && with_sign <= (int64_t)range->last;
-	return lies_in(number, range) || lies_in((uint64_t)with_sign, range);
+	return is_in_range(number, range) || is_in_range((uint64_t)with_sign, range);
 }
 
-/* True if the value has these bytes, or if it is text that ends before its bytes do, and is this.
- */
+/* True if the value has these bytes. The zero bytes at the end of a text may be left out. */
 static bool has_bytes(const struct vms_flow_value *value, bool is_text,
 		      const struct vms_flow_match *match)
 {
@@ -186,7 +186,7 @@ static bool is_among(const struct vms_flow_record *record, const struct vms_prob
 	return false;
 }
 
-/* True if every wanted value is among those of the record. */
+/* True if the record has every value of the filter. */
 static bool has_values(const struct vms_flow_record *record, const struct vms_flow_filter *filter)
 {
 	for (size_t i = 0; i < filter->n_values; i++)
@@ -211,7 +211,7 @@ static void add_verdict(struct verdict *verdict, bool holds)
 	verdict->n_held += holds;
 }
 
-/* Judges what the hit itself says. */
+/* Checks the criteria about the hit itself, which need no values. */
 static void judge_hit(const struct sieve *sieve, const struct vms_flow_record *record,
 		      struct verdict *verdict)
 {
@@ -221,14 +221,15 @@ static void judge_hit(const struct sieve *sieve, const struct vms_flow_record *r
 	list_criteria(&sieve->filter, &hit, criteria);
 	for (unsigned i = 0; i < N_RANGES; i++)
 		if (sieve->filter.flags & criteria[i].flag)
-			add_verdict(verdict, criteria[i].is_known && lies_in(criteria[i].number,
-									     &criteria[i].range));
+			add_verdict(verdict,
+				    criteria[i].is_known &&
+					    is_in_range(criteria[i].number, &criteria[i].range));
 	if (sieve->comm)
 		add_verdict(verdict,
 			    hit.has_task && g_pattern_spec_match_string(sieve->comm, hit.comm));
 }
 
-static bool matches(const struct vms_flow_record *record, const struct sieve *sieve)
+static bool matches_filter(const struct vms_flow_record *record, const struct sieve *sieve)
 {
 	const struct vms_flow_filter *filter = &sieve->filter;
 	struct verdict verdict = { 0 };
@@ -263,7 +264,7 @@ struct vms_flow_report *vms_flow_report_filter(const struct vms_flow_report *rep
 	const bool reverses = filter.flags & VMS_FLOW_REVERSE;
 	struct vms_flow_report *to = vms_flow_report_new();
 	for (guint i = 0; i < report->records->len; i++)
-		if (matches(report->records->pdata[i], &sieve) != reverses)
+		if (matches_filter(report->records->pdata[i], &sieve) != reverses)
 			vms_flow_report_add(to, report->records->pdata[i]);
 	g_clear_pointer(&sieve.comm, g_pattern_spec_free);
 	g_clear_pointer(&sieve.where, g_pattern_spec_free);
@@ -274,7 +275,7 @@ struct vms_flow_report *vms_flow_report_without(const struct vms_flow_report *re
 						const struct vms_flow_report *other)
 {
 	struct vms_flow_report *to = vms_flow_report_new();
-	guint left_out = 0; /* of the other's, which has the same order */
+	guint left_out = 0; /* records of `other`, which has the same order */
 	for (guint i = 0; i < report->records->len; i++) {
 		struct vms_flow_record *record = report->records->pdata[i];
 		if (left_out < other->records->len && other->records->pdata[left_out] == record)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * How many bytes that are no piece may be checked in all. A file that a disk has damaged never
- * reaches it; one that was made to be slow reaches it in less than a second.
+ * Limits the bytes that are checked to find the next piece after damage. Damage by a disk does not
+ * reach the limit. A file that was made to be slow reaches it in less than a second.
  */
 #define SEARCH_MAX (UINT64_C(256) << 20)
 
@@ -19,16 +19,16 @@ struct reader {
 	GHashTable *places;   /* number → struct vms_flow_place */
 	struct vms_flow_report *report;
 	struct vms_flow_saved saved;
-	uint64_t records; /* that were saved, if the end is there */
+	uint64_t records; /* the number in the end piece; 0 without it */
 };
 
 /* ---- bodies ------------------------------------------------------------------------------- */
 
-/* A body, of which fields are taken one after another. Beyond its end they are 0. */
+/* The body of a piece. Fields are taken in order. Fields beyond its end are 0. */
 struct body {
 	struct vms_bytes bytes;
 	uint64_t at;
-	bool is_short; /* more was taken than there is */
+	bool is_short; /* a field beyond the end was taken */
 };
 
 static uint32_t take_u32(struct body *body)
@@ -47,7 +47,7 @@ static uint64_t take_u64(struct body *body)
 	return value;
 }
 
-/* Takes a text, which may be NULL. Newly allocated, and fit for a terminal. */
+/* Takes a text, which may be NULL, and removes control characters. Newly allocated. */
 static char *take_text(struct body *body)
 {
 	const uint32_t size = take_u32(body);
@@ -70,7 +70,7 @@ static void read_begin(struct reader *reader, struct body *body)
 	reader->saved.begin_real_ns = take_u64(body);
 }
 
-/* Takes an entry, and adds it. False: the probe is of no use. */
+/* Takes an entry, and adds it to the probe. False if the entry is damaged. */
 static bool read_entry(struct vms_probe *probe, struct body *body)
 {
 	struct vms_saved_entry entry = { .kind = take_u32(body) };
@@ -100,7 +100,7 @@ static void read_probe(struct reader *reader, struct body *body)
 				    g_steal_pointer(&probe));
 }
 
-/* Takes the number of a probe, and finds it. False: there is no probe of that number. */
+/* Takes the number of a probe, and finds the probe. False if no probe has this number. */
 static bool take_probe(const struct reader *reader, struct body *body, struct vms_probe **ret)
 {
 	const uint32_t number = take_u32(body);
@@ -159,7 +159,7 @@ static void read_end(struct reader *reader, struct body *body)
 /* ---- pieces ------------------------------------------------------------------------------- */
 
 /*
- * Gets the piece at `at`, whole. False if there is none: its check is wrong, or it does not fit
+ * Gets the piece at `at`. False if there is no piece, if its check is wrong, or if it does not fit
  * into the file.
  */
 static bool find_piece(struct reader *reader, uint64_t at, uint32_t *kind, struct vms_bytes *body)
@@ -177,8 +177,7 @@ static bool find_piece(struct reader *reader, uint64_t at, uint32_t *kind, struc
 	return false;
 }
 
-/* The same for any byte of the file: most have no kind that is known, which costs next to nothing.
- */
+/* True if a piece begins at `at`. Checks the kind first, which is quick and mostly enough. */
 static bool is_piece(struct reader *reader, uint64_t at)
 {
 	uint32_t kind;
@@ -187,11 +186,11 @@ static bool is_piece(struct reader *reader, uint64_t at)
 	       kind < VMS_SAVED_N_KINDS && find_piece(reader, at, &kind, &body);
 }
 
-/* Where the next piece begins after what is damaged at `at`; the end if there is none. */
+/* Returns the offset of the next piece after the damaged bytes at `at`, or the end of the file. */
 static uint64_t find_next(struct reader *reader, uint64_t at)
 {
 	uint32_t size;
-	/* Mostly its head is good, and says where it ends. */
+	/* The head of a damaged piece is mostly good, and has the size. */
 	if (vms_bytes_u32(reader->bytes, at + 8, &size) && size <= VMS_SAVED_BODY_MAX) {
 		const uint64_t next = at + VMS_SAVED_PIECE_HEAD + size;
 		if (next == reader->bytes.size || is_piece(reader, next))
@@ -224,7 +223,7 @@ static void read_body(struct reader *reader, uint32_t kind, struct vms_bytes byt
 		readers[kind](reader, &body);
 }
 
-/* Returns how many pieces there are. */
+/* Reads all pieces. Returns their number. */
 static uint64_t read_pieces(struct reader *reader)
 {
 	uint64_t n = 0;
@@ -244,7 +243,7 @@ static uint64_t read_pieces(struct reader *reader)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* False with an error for a version that is not known. A damaged header is stepped over. */
+/* Fails if the version is not supported. Notes and skips a damaged header. */
 static bool read_header(struct reader *reader, const char *name, GError **error)
 {
 	uint32_t version, check;
@@ -254,7 +253,7 @@ static bool read_header(struct reader *reader, const char *name, GError **error)
 		memcmp(reader->bytes.data, VMS_SAVED_MAGIC, strlen(VMS_SAVED_MAGIC)) == 0 &&
 		vms_saved_check(reader->bytes.data, VMS_SAVED_HEADER - 4) == check;
 	if (!is_whole) {
-		/* It may also be cut: then the first piece begins earlier. */
+		/* Bytes of the header may be missing, so that the first piece begins earlier. */
 		note_damage(reader, is_piece(reader, 0) ? 0 : find_next(reader, 0));
 		return true;
 	}
@@ -262,8 +261,8 @@ static bool read_header(struct reader *reader, const char *name, GError **error)
 	if (version == VMS_SAVED_VERSION)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		    "%s has version %u of its format: this vmscope reads version %u", name, version,
-		    VMS_SAVED_VERSION);
+		    "cannot read %s: it has format version %u, but this vmscope reads version %u",
+		    name, version, VMS_SAVED_VERSION);
 	return false;
 }
 
@@ -275,7 +274,7 @@ static bool read_all(struct reader *reader, const char *name, GError **error)
 	if (read_pieces(reader) || header_is_good)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-		    "%s is no saved report of a flow: nothing in it is of that format", name);
+		    "cannot read %s: it is not a saved report of a flow", name);
 	return false;
 }
 

@@ -7,22 +7,22 @@
 #include <string.h>
 #include <zlib.h>
 
-#define BUFFER_BYTES (64u << 10) /* that are written at once */
+#define BUFFER_BYTES (64u << 10) /* the buffer is written when it has so many */
 
 struct vms_flow_writer {
 	struct vms_outfile *file;
 	struct vms_guest *guest;
 	const struct vms_process *process;
-	GByteArray *buffer; /* what is not written yet */
-	size_t piece;	    /* in the buffer: where the piece that is being made begins */
+	GByteArray *buffer; /* bytes that are not written yet */
+	size_t piece;	    /* offset in the buffer of the piece that is being made */
 	GHashTable *probes; /* a reference to struct vms_probe → its number + 1 */
-	GHashTable *places; /* the same of struct vms_flow_place */
-	uint64_t before;    /* bytes that the target had: it may be an open file */
-	uint64_t offered;   /* records that the caller has given */
-	uint64_t records;   /* of these, that were added */
-	uint64_t written;   /* records in what the file has taken whole */
+	GHashTable *places; /* a reference to struct vms_flow_place → its number + 1 */
+	uint64_t before;    /* bytes of the file when it was opened; it may be an open file */
+	uint64_t offered;   /* records that the caller has passed */
+	uint64_t records;   /* records that were added to the buffer or the file */
+	uint64_t written;   /* records that are completely in the file */
 	bool is_stuck;	    /* a write has failed: the file may have a part of the buffer */
-	GError *failure;    /* why no more can be added */
+	GError *failure;    /* why nothing can be added; else NULL */
 };
 
 uint32_t vms_saved_check(const void *bytes, size_t size)
@@ -65,7 +65,7 @@ static void begin_piece(struct vms_flow_writer *writer, enum vms_saved_kind kind
 	put_u32(writer, 0);
 }
 
-static bool flush(struct vms_flow_writer *writer, GError **error)
+static bool flush_buffer(struct vms_flow_writer *writer, GError **error)
 {
 	writer->is_stuck =
 		!vms_outfile_write(writer->file, writer->buffer->data, writer->buffer->len, error);
@@ -76,15 +76,15 @@ static bool flush(struct vms_flow_writer *writer, GError **error)
 	return true;
 }
 
-/* False: the piece is too large. It is taken away again. */
+/* Completes the piece. If it is too large, removes it, sets the failure and returns false. */
 static bool end_piece(struct vms_flow_writer *writer)
 {
 	const size_t size = writer->buffer->len - writer->piece;
 	if (size - VMS_SAVED_PIECE_HEAD > VMS_SAVED_BODY_MAX) {
 		g_byte_array_set_size(writer->buffer, (guint)writer->piece);
 		g_set_error(&writer->failure, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "a probe or a hit with %zu bytes cannot be saved: %u can", size,
-			    VMS_SAVED_BODY_MAX);
+			    "cannot save a probe or a hit of %zu bytes: the limit is %u bytes",
+			    size, VMS_SAVED_BODY_MAX);
 		return false;
 	}
 	set_u32(writer, writer->piece + 8, (uint32_t)(size - VMS_SAVED_PIECE_HEAD));
@@ -120,7 +120,7 @@ static bool put_probe(struct vms_flow_writer *writer, const struct vms_probe *pr
 	return end_piece(writer);
 }
 
-/* Gets the number of a probe, which is written when it is met for the first time. */
+/* Gets the number of a probe. Writes the probe if it is new. */
 static bool number_probe(struct vms_flow_writer *writer, struct vms_probe *probe, uint32_t *ret)
 {
 	const guint known = GPOINTER_TO_UINT(g_hash_table_lookup(writer->probes, probe));
@@ -207,7 +207,7 @@ struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest 
 typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
 			  struct vms_flow_value *ret);
 
-/* Puts the texts of the values that have types: those types are not saved. */
+/* Puts the texts of the values that have types, because the types are not saved. */
 static void put_texts(struct vms_flow_writer *writer, const struct vms_flow_record *record,
 		      const struct vms_probe *probe, get_value get)
 {
@@ -242,11 +242,11 @@ static bool put_record(struct vms_flow_writer *writer, const struct vms_flow_rec
 	if (!end_piece(writer))
 		return false;
 	writer->records++;
-	return writer->buffer->len < BUFFER_BYTES || flush(writer, &writer->failure);
+	return writer->buffer->len < BUFFER_BYTES || flush_buffer(writer, &writer->failure);
 }
 
-/* Returns what the failure is for the caller: a copy, since all later calls fail, too. */
-static bool give_failure(const struct vms_flow_writer *writer, GError **error)
+/* Sets a copy of the failure, because all later calls need it, too. Returns false. */
+static bool copy_failure(const struct vms_flow_writer *writer, GError **error)
 {
 	g_propagate_error(error, g_error_copy(writer->failure));
 	return false;
@@ -258,7 +258,7 @@ bool vms_flow_writer_add(struct vms_flow_writer *writer, const struct vms_flow_r
 	writer->offered++;
 	if (!writer->failure && put_record(writer, record))
 		return true;
-	return give_failure(writer, error);
+	return copy_failure(writer, error);
 }
 
 static uint32_t get_u32(const struct vms_flow_writer *writer, size_t at)
@@ -269,8 +269,8 @@ static uint32_t get_u32(const struct vms_flow_writer *writer, size_t at)
 }
 
 /*
- * Finds out how much of the buffer a file has that took only the first `size` bytes of it. Returns
- * where the last whole piece ends, and counts the records.
+ * Finds the end of the last whole piece in the first `size` bytes of the buffer, which are those
+ * that the file has. Adds their records to `written`.
  */
 static size_t find_whole(struct vms_flow_writer *writer, size_t size)
 {
@@ -294,11 +294,11 @@ static bool cut_file(struct vms_flow_writer *writer)
 	return vms_outfile_set_size(writer->file, whole + find_whole(writer, more), NULL);
 }
 
-/* Gives the file its name with the records that it could take, and says how many those are. */
+/* Completes the file with the records that it has, and adds their number to the failure. */
 static void keep_part(struct vms_flow_writer *writer)
 {
-	if (!writer->is_stuck) /* what cannot be saved comes after all of the buffer */
-		flush(writer, NULL);
+	if (!writer->is_stuck) /* the buffer does not have what could not be saved */
+		flush_buffer(writer, NULL);
 	if ((writer->is_stuck && !cut_file(writer)) || !writer->written ||
 	    !vms_outfile_commit(writer->file, NULL))
 		writer->written = 0;
@@ -329,11 +329,11 @@ bool vms_flow_writer_end(struct vms_flow_writer *writer, const struct vms_flow_p
 		put_u64(writer, progress->unknown);
 		put_u64(writer, progress->lost);
 		end_piece(writer);
-		if (flush(writer, &writer->failure))
+		if (flush_buffer(writer, &writer->failure))
 			return vms_outfile_commit(writer->file, error);
 	}
 	keep_part(writer);
-	return give_failure(writer, error);
+	return copy_failure(writer, error);
 }
 
 void vms_flow_writer_free(struct vms_flow_writer *writer)

@@ -10,8 +10,9 @@
 #include <string.h>
 
 /*
- * Bytes that are copied from the stack pointer on: a kernel's stack has no more. And of the end of
- * the task's stack, if the vCPU uses another one, of interrupts or exceptions.
+ * Bytes that are copied from the stack pointer upwards: the size of a kernel's stack. TASK_BYTES is
+ * the size of the second part, the end of the task's stack. It is copied if the vCPU uses another
+ * stack, which interrupts and exceptions have.
  */
 #define STACK_BYTES	16384u
 #define TASK_BYTES	8192u
@@ -38,8 +39,8 @@ static void push_task_stack(const struct vms_guest *guest, uint32_t offset, GArr
 }
 
 /*
- * Leaves where the end of the task's stack begins that is copied. It is unknown, by a division by
- * 0, if that is the stack that the vCPU uses, or if the vCPU executes a program.
+ * Leaves the address of the part of the task's stack that is copied. The address becomes unknown,
+ * by a division by 0, if the vCPU uses this stack already, or if it executes a program.
  */
 static void push_task_part(const struct vms_arch *arch, const struct vms_guest *guest, GArray *ops)
 {
@@ -76,7 +77,7 @@ void vms_flow_stack_collect(const struct vms_arch *arch, const struct vms_guest 
 	}
 	vms_program_register(ops, arch->sp);
 	vms_program_add(ops, VMS_OP_COLLECT_READABLE, STACK_BYTES, 0);
-	push_task_part(arch, guest, ops); /* no register tells the address: it is collected, too */
+	push_task_part(arch, guest, ops); /* no register has the address, so it is collected, too */
 	vms_program_do(ops, VMS_OP_DUPLICATE);
 	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
 	vms_program_add(ops, VMS_OP_COLLECT_READABLE, TASK_BYTES, 0);
@@ -101,7 +102,7 @@ static bool take_value(struct taken *values, struct vms_value_head *head, const 
 	return true;
 }
 
-/* Takes a number, which is 0 and not known if it could not be read. */
+/* Takes a number. Sets it to 0 and `*is_known` to false if it could not be read. */
 static bool take_number(struct taken *values, uint64_t *ret, bool *is_known)
 {
 	struct vms_value_head head;
@@ -125,7 +126,7 @@ static bool take_part(struct taken *values, uint64_t va, struct vms_stack_part *
 	return true;
 }
 
-/* Takes the raw values of a stack. `copied->regs` is what is known besides them. */
+/* Takes the raw values of a stack. `copied->regs` has the other registers already. */
 static bool take_stack(struct taken *values, const struct vms_arch *arch,
 		       struct vms_copied_stack *copied)
 {
@@ -151,7 +152,7 @@ static bool take_stack(struct taken *values, const struct vms_arch *arch,
 struct vms_flow_walker {
 	struct vms_guest *guest;
 	struct vms_memory *memory; /* of the kernel */
-	struct vms_regs regs;	   /* that lead there */
+	struct vms_regs regs;	   /* to translate the kernel's addresses */
 	struct vms_stack stack;	   /* of the hit */
 };
 
@@ -175,7 +176,7 @@ void vms_flow_walker_free(struct vms_flow_walker *walker)
 	g_free(walker);
 }
 
-/* True if the stack has loaded code of the kernel, and other code is loaded now. */
+/* True if the stack has loaded code of the kernel, and the loaded code has changed since. */
 static bool is_code_outdated(const struct vms_flow_walker *walker)
 {
 	const struct vms_stack *stack = &walker->stack;
@@ -186,7 +187,7 @@ static bool is_code_outdated(const struct vms_flow_walker *walker)
 	return false;
 }
 
-static void walk(struct vms_flow_walker *walker, const struct vms_copied_stack *copied)
+static void walk_stack(struct vms_flow_walker *walker, const struct vms_copied_stack *copied)
 {
 	vms_walk_copied(walker->guest, walker->memory, copied, VMS_STACK_DEFAULT, &walker->stack);
 	if (is_code_outdated(walker) && vms_guest_refresh(walker->guest, NULL))
@@ -226,7 +227,7 @@ static void append_stack(GByteArray *out, const struct vms_stack *stack, bool ke
 	append_value(out, VMS_VALUE_KNOWN, bytes);
 }
 
-/* Takes the raw values of a stack, and appends the value that they are. */
+/* Takes the raw values of a stack, walks it, and appends the stack as one value. */
 static bool convert_stack(struct vms_flow_walker *walker, const struct vms_arch *arch,
 			  bool kernel_only, struct taken *values, GByteArray *out)
 {
@@ -240,7 +241,7 @@ static bool convert_stack(struct vms_flow_walker *walker, const struct vms_arch 
 		append_value(out, VMS_VALUE_UNREADABLE, NULL);
 		return true;
 	}
-	walk(walker, &copied);
+	walk_stack(walker, &copied);
 	append_stack(out, &walker->stack, kernel_only);
 	return true;
 }

@@ -4,7 +4,7 @@
 #include "flow/expression-private.h"
 #include <string.h>
 
-#define TEXT_BYTES  128u  /* of text that a pointer leads to */
+#define TEXT_BYTES  128u  /* of the text at a pointer */
 #define BYTES_MAX   1024u /* of a structure or array */
 #define STARS_MAX   8
 #define ELEMENT_MAX (1u << 20) /* bytes of an element that an index counts */
@@ -12,8 +12,8 @@
 
 /* ---- types of values -------------------------------------------------------------------- */
 
-static void give_type(struct meaning *meaning, struct vms_type type, unsigned stars,
-		      enum where where)
+static void set_type(struct meaning *meaning, struct vms_type type, unsigned stars,
+		     enum where where)
 {
 	meaning->has_type = true;
 	meaning->is_result = false;
@@ -25,7 +25,7 @@ static void give_type(struct meaning *meaning, struct vms_type type, unsigned st
 	meaning->bits = 0;
 }
 
-/* What a value is, behind typedefs and qualifiers. */
+/* Gets the type of a value without typedefs and qualifiers. */
 static void get_info(const struct meaning *meaning, struct vms_type_info *ret)
 {
 	vms_type_get_info(vms_type_resolve(meaning->type), ret);
@@ -52,7 +52,7 @@ static bool fail_type(const struct compiler *compiler, const struct meaning *mea
 	return vms_expression_fail(compiler, at, what);
 }
 
-/* Takes an error of another function, and gives it a position. Returns false. */
+/* Sets the message of another function's error, with a position. Frees it. Returns false. */
 static bool fail_with(const struct compiler *compiler, const char *at, GError *error)
 {
 	vms_expression_fail(compiler, at, error->message);
@@ -127,7 +127,7 @@ static bool load_number(struct compiler *compiler, const struct meaning *meaning
 			const struct vms_type_info *info, const char *at)
 {
 	if (!is_integer_size(info->size) || meaning->bit_offset % 8 > (meaning->bits ? 7 : 0))
-		return fail_type(compiler, meaning, at, "", " is no type of a number");
+		return fail_type(compiler, meaning, at, "", " is not a type of numbers");
 	if (meaning->bits)
 		return load_bits(compiler, meaning, info, at);
 	vms_program_load(compiler->ops, (unsigned)info->size, meaning->bit_offset / 8);
@@ -144,10 +144,10 @@ bool vms_typed_number(struct compiler *compiler, struct meaning *meaning, const 
 	get_info(meaning, &info);
 	if (is_structure(&info))
 		return fail_type(compiler, meaning, at, "",
-				 " is no number: name a member, or its address with &");
+				 " is not a number: name a member, or take its address with &");
 	if (meaning->where == IN_MEMORY && info.kind == VMS_TYPE_ARRAY) {
 		add_offset(compiler->ops, meaning->bit_offset / 8);
-		give_type(meaning, info.target, 1, ON_STACK);
+		set_type(meaning, info.target, 1, ON_STACK);
 		return true;
 	}
 	if (meaning->where == IN_MEMORY && !load_number(compiler, meaning, &info, at))
@@ -170,7 +170,7 @@ static const struct vms_type *get_function(const struct compiler *compiler)
 	return known && known->has_function ? &known->function : NULL;
 }
 
-/* Finds an argument by its name or by "argN". False: the name is none of an argument. */
+/* Finds an argument by its name or by "argN". False if no argument has this name. */
 static bool find_argument(const struct compiler *compiler, const char *name, uint32_t *index)
 {
 	const struct vms_type *function = get_function(compiler);
@@ -194,11 +194,11 @@ bool vms_typed_is_argument(const struct compiler *compiler, const char *name)
 	return find_argument(compiler, name, &index);
 }
 
-/* What a register for arguments has of an argument is told by its type alone. */
+/* Takes an argument from its register. Only the type tells which bits of the register it has. */
 static void take_argument(struct compiler *compiler, struct vms_type type, struct meaning *ret)
 {
 	struct vms_type_info info;
-	give_type(ret, type, 0, ON_STACK);
+	set_type(ret, type, 0, ON_STACK);
 	get_info(ret, &info);
 	if (is_structure(&info)) {
 		ret->where = IN_PART;
@@ -220,7 +220,7 @@ bool vms_typed_argument(struct compiler *compiler, const char *name, const char 
 	find_argument(compiler, name, &index);
 	const bool is_typed = function && vms_type_get_part(*function, index, &part);
 	if (!is_typed)
-		reg = index; /* argN of a function that is not known, or beyond its arguments */
+		reg = index; /* argN of an unknown function, or after its last argument */
 	else if (!vms_type_argument(*function, index, arch->n_arguments, &reg, &error))
 		return fail_with(compiler, at, error);
 	vms_program_add(compiler->ops, VMS_OP_ARGUMENT, 0, arch->arguments[reg]);
@@ -249,10 +249,10 @@ void vms_typed_task(struct compiler *compiler, struct meaning *ret)
 	struct vms_type type;
 	if (known && known->types &&
 	    vms_types_find(known->types, "struct task_struct", &type, NULL))
-		give_type(ret, type, 1, ON_STACK);
+		set_type(ret, type, 1, ON_STACK);
 }
 
-/* What kernels define by their preprocessor, and people compare with. */
+/* Common constants that kernels define by the preprocessor, so that no type has them. */
 static const struct {
 	const char *name;
 	uint64_t value;
@@ -284,7 +284,7 @@ bool vms_typed_constant(const struct compiler *compiler, const char *name, uint6
 
 /* ---- paths ------------------------------------------------------------------------------- */
 
-/* Makes the pointer on the stack what it leads to. */
+/* Replaces the pointer on the stack by the value at its address. */
 static bool follow_pointer(struct compiler *compiler, struct meaning *meaning, const char *at,
 			   const char *untyped)
 {
@@ -295,21 +295,21 @@ static bool follow_pointer(struct compiler *compiler, struct meaning *meaning, c
 	if (info.kind != VMS_TYPE_POINTER && info.kind != VMS_TYPE_ARRAY)
 		return fail_type(compiler, meaning, at, "",
 				 is_structure(&info)
-					 ? " is no pointer: its members come after \".\""
-					 : " is no pointer");
+					 ? " is not a pointer: write \".\" before its members"
+					 : " is not a pointer");
 	if (!vms_typed_number(compiler, meaning, at))
 		return false;
 	if (meaning->stars)
-		give_type(meaning, meaning->type, meaning->stars - 1, IN_MEMORY);
+		set_type(meaning, meaning->type, meaning->stars - 1, IN_MEMORY);
 	else
-		give_type(meaning, info.target, 0, IN_MEMORY);
+		set_type(meaning, info.target, 0, IN_MEMORY);
 	return true;
 }
 
 bool vms_typed_dereference(struct compiler *compiler, struct meaning *meaning, const char *at)
 {
 	return follow_pointer(compiler, meaning, at,
-			      "the type of this is not known: cast it, as *(int *)arg0");
+			      "the type of this is not known: cast it, as in *(int *)arg0");
 }
 
 bool vms_typed_address(struct compiler *compiler, struct meaning *meaning, const char *at)
@@ -318,11 +318,11 @@ bool vms_typed_address(struct compiler *compiler, struct meaning *meaning, const
 	    meaning->stars == STARS_MAX)
 		return vms_expression_fail(compiler, at, "this has no address");
 	add_offset(compiler->ops, meaning->bit_offset / 8);
-	give_type(meaning, meaning->type, meaning->stars + 1, ON_STACK);
+	set_type(meaning, meaning->type, meaning->stars + 1, ON_STACK);
 	return true;
 }
 
-/* A structure that is declared here may be defined in another part of the types. */
+/* Finds the definition of a structure that is only declared, in other parts of the types. */
 static struct vms_type find_definition(struct vms_type type)
 {
 	struct vms_type_info info;
@@ -339,7 +339,7 @@ static struct vms_type find_definition(struct vms_type type)
 		       : type;
 }
 
-/* Takes the name of a member of what is there. */
+/* Takes the name of a member, and replaces the structure by the member. */
 static bool take_member(struct compiler *compiler, struct meaning *meaning)
 {
 	vms_expression_skip_blanks(compiler);
@@ -355,20 +355,19 @@ static bool take_member(struct compiler *compiler, struct meaning *meaning)
 	get_info(meaning, &info);
 	if (info.kind == VMS_TYPE_POINTER)
 		return fail_type(compiler, meaning, begin, "",
-				 " is a pointer: its members come after \"->\"");
+				 " is a pointer: write \"->\" before its members");
 	if (meaning->where == ON_STACK)
-		return fail_type(compiler, meaning, begin, "", " is no structure");
+		return fail_type(compiler, meaning, begin, "", " is not a structure");
 	if (!vms_type_find_member(find_definition(meaning->type), name, &member, &error))
 		return fail_with(compiler, begin, error);
 	const uint64_t offset = meaning->bit_offset + member.bit_offset;
-	give_type(meaning, member.type, 0, meaning->where);
+	set_type(meaning, member.type, 0, meaning->where);
 	meaning->bit_offset = offset;
 	meaning->bits = member.bits;
 	return true;
 }
 
-/* True, with its value, if all that was compiled since `begin` is a constant, which is taken away.
- */
+/* If all operations since `begin` are one constant, removes it and gets its value. */
 static bool take_constant(GArray *ops, guint begin, uint64_t *ret)
 {
 	const struct vms_op *op = &g_array_index(ops, struct vms_op, begin);
@@ -379,7 +378,10 @@ static bool take_constant(GArray *ops, guint begin, uint64_t *ret)
 	return true;
 }
 
-/* Makes an array its first element, or a pointer what it leads to. *n: how many there are, or 0. */
+/*
+ * Replaces an array by its first element, or a pointer by the value at its address. Sets `*n` to
+ * the number of elements, or to 0 if that is not known.
+ */
 static bool begin_elements(struct compiler *compiler, struct meaning *meaning, const char *at,
 			   uint64_t *n)
 {
@@ -392,7 +394,7 @@ static bool begin_elements(struct compiler *compiler, struct meaning *meaning, c
 				      "only arrays and pointers with a type have elements");
 	const uint64_t offset = meaning->bit_offset;
 	*n = info.n_elements;
-	give_type(meaning, info.target, 0, IN_MEMORY);
+	set_type(meaning, info.target, 0, IN_MEMORY);
 	meaning->bit_offset = offset;
 	return true;
 }
@@ -410,7 +412,7 @@ static bool take_index(struct compiler *compiler, struct meaning *meaning, const
 	if (!vms_expression_any(compiler, &index) || !vms_expression_expect(compiler, "]"))
 		return false;
 	if (index.is_string)
-		return vms_expression_fail(compiler, index_at, "a string is no number");
+		return vms_expression_fail(compiler, index_at, "a string is not a number");
 	if (!vms_typed_number(compiler, &index, index_at))
 		return false;
 	if (info.size == 0 || info.size > ELEMENT_MAX)
@@ -420,7 +422,8 @@ static bool take_index(struct compiler *compiler, struct meaning *meaning, const
 		vms_program_do(compiler->ops, VMS_OP_MULTIPLY);
 		vms_program_do(compiler->ops, VMS_OP_ADD);
 	} else if ((n && value >= n) || value > INT32_MAX) {
-		return vms_expression_fail(compiler, index_at, "there are not so many elements");
+		return vms_expression_fail(compiler, index_at,
+					   "the index is beyond the end of the array");
 	} else {
 		meaning->bit_offset += value * info.size * 8;
 	}
@@ -435,13 +438,13 @@ bool vms_typed_postfix(struct compiler *compiler, struct meaning *meaning)
 		bool done;
 		if (vms_expression_take(compiler, "->"))
 			done = follow_pointer(compiler, meaning, at,
-					      "the type of this is not known: cast it, as "
+					      "the type of this is not known: cast it, as in "
 					      "((struct sock *)arg0)->…") &&
 			       take_member(compiler, meaning);
 		else if (!meaning->is_string && vms_expression_take(compiler, "."))
-			done = meaning->has_type
-				       ? take_member(compiler, meaning)
-				       : vms_expression_fail(compiler, at, "this is no structure");
+			done = meaning->has_type ? take_member(compiler, meaning)
+						 : vms_expression_fail(compiler, at,
+								       "this is not a structure");
 		else if (!meaning->is_string && vms_expression_take(compiler, "["))
 			done = take_index(compiler, meaning, at);
 		else
@@ -453,7 +456,7 @@ bool vms_typed_postfix(struct compiler *compiler, struct meaning *meaning)
 
 /* ---- casts ------------------------------------------------------------------------------- */
 
-/* True for words that only the name of a type begins with. */
+/* True for words with which only names of types begin. */
 static bool begins_type(const char *name)
 {
 	static const char *const words[] = { "struct", "union", "enum",	 "unsigned",
@@ -483,7 +486,7 @@ static const char *take_words(const char *at, GString *name)
 
 enum cast { IS_CAST, IS_NO_CAST, IS_WRONG };
 
-/* Finds the type that words in parentheses name. */
+/* Finds the type whose name is in parentheses. */
 static enum cast find_cast(struct compiler *compiler, const char *at, const char *words,
 			   struct vms_type *ret)
 {
@@ -505,20 +508,20 @@ static enum cast find_cast(struct compiler *compiler, const char *at, const char
 	return IS_WRONG;
 }
 
-/* Makes a value one of another type. */
-static bool convert(struct compiler *compiler, struct meaning *meaning, struct vms_type type,
-		    unsigned stars, const char *at)
+/* Converts a value to another type. */
+static bool convert_value(struct compiler *compiler, struct meaning *meaning, struct vms_type type,
+			  unsigned stars, const char *at)
 {
 	struct vms_type_info info;
 	if (meaning->is_string)
-		return vms_expression_fail(compiler, at, "a string cannot become another type");
+		return vms_expression_fail(compiler, at, "a string cannot be cast");
 	if (!vms_typed_number(compiler, meaning, at))
 		return false;
-	give_type(meaning, type, stars, ON_STACK);
+	set_type(meaning, type, stars, ON_STACK);
 	get_info(meaning, &info);
 	if (is_structure(&info) || !is_integer_size(info.size) || info.kind == VMS_TYPE_ARRAY)
-		return fail_type(compiler, meaning, at, "nothing can become ",
-				 ": a pointer to one can");
+		return fail_type(compiler, meaning, at, "cannot cast to ",
+				 ": cast to a pointer to it");
 	keep_bits(compiler->ops, info.size * 8, info.is_signed);
 	meaning->is_signed = info.is_signed;
 	return true;
@@ -545,8 +548,8 @@ bool vms_typed_cast(struct compiler *compiler, struct meaning *ret, bool *is_cas
 		return cast == IS_NO_CAST;
 	compiler->at = at + 1;
 	const guint begin = ret->begin;
-	const bool done =
-		vms_expression_operand(compiler, ret) && convert(compiler, ret, type, stars, open);
+	const bool done = vms_expression_operand(compiler, ret) &&
+			  convert_value(compiler, ret, type, stars, open);
 	ret->begin = begin;
 	return done;
 }
@@ -569,7 +572,7 @@ bool vms_typed_string(struct compiler *compiler, struct meaning *meaning, const 
 	return true;
 }
 
-/* Collects a structure or an array by its bytes, as many as there may be. */
+/* Collects the bytes of a structure or an array, up to BYTES_MAX. */
 static bool collect_bytes(struct compiler *compiler, struct meaning *meaning,
 			  const struct vms_type_info *info, uint32_t size)
 {
@@ -582,7 +585,7 @@ static bool collect_bytes(struct compiler *compiler, struct meaning *meaning,
 	return true;
 }
 
-/* Makes the value a pointer to text, and collects that, and the pointer. */
+/* Converts the value to a pointer to text, and collects the text and the pointer. */
 static bool collect_text(struct compiler *compiler, struct meaning *meaning, uint32_t size,
 			 struct vms_expression_value *ret)
 {
@@ -611,7 +614,7 @@ bool vms_typed_collect(struct compiler *compiler, struct meaning *meaning, uint3
 	}
 	get_info(meaning, &info);
 	const bool is_array = info.kind == VMS_TYPE_ARRAY;
-	/* Pointers, and char text[]: who knows where it ends. */
+	/* Pointers, and char text[], whose size is not known. */
 	if (!meaning->stars && vms_type_is_text(meaning->type) && (!is_array || !info.n_elements))
 		return collect_text(compiler, meaning, size, ret);
 	if (meaning->where == IN_MEMORY && (is_structure(&info) || is_array))

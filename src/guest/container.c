@@ -14,7 +14,7 @@ static bool is_id(const char *text)
 }
 
 /* Writes the bytes that systemd has escaped as \x2d. */
-static char *unescape(const char *text)
+static char *unescape_text(const char *text)
 {
 	GString *plain = g_string_new(NULL);
 	for (; *text; text++) {
@@ -48,7 +48,7 @@ static char *name_container(const char *part, const char *before)
 	if (strcmp(before, "lxc") == 0)
 		return g_strconcat("lxc-", name, NULL);
 	if (g_str_has_prefix(name, "machine-") && g_str_has_suffix(part, ".scope"))
-		return unescape(name);
+		return unescape_text(name);
 	return NULL;
 }
 
@@ -60,7 +60,7 @@ char *vms_container_name(const char *path)
 	for (guint i = n; i-- > 0 && !name;)
 		name = *parts[i] ? name_container(parts[i], i > 0 ? parts[i - 1] : "") : NULL;
 	for (guint i = n; i-- > 0 && !name;)
-		name = g_str_has_suffix(parts[i], ".service") ? unescape(parts[i]) : NULL;
+		name = g_str_has_suffix(parts[i], ".service") ? unescape_text(parts[i]) : NULL;
 	if (!name && path[strspn(path, "/")])
 		name = g_strdup(path);
 	return name;

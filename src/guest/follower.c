@@ -108,7 +108,7 @@ static bool detect_anew(struct vms_guest_follower *follower)
 	return true;
 }
 
-static bool look_when_asked(struct vms_guest_follower *follower)
+static bool detect_on_request(struct vms_guest_follower *follower)
 {
 	return is_recognised(follower->guest) && !follower->is_settled ? detect_anew(follower)
 								       : refresh_guest(follower);
@@ -121,7 +121,7 @@ static bool is_detection_due(const struct vms_guest_follower *follower, uint64_t
 	       now_ns >= follower->next_look_ns;
 }
 
-static bool look_from_time_to_time(struct vms_guest_follower *follower)
+static bool detect_at_intervals(struct vms_guest_follower *follower)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
 
@@ -143,7 +143,6 @@ bool vms_guest_follow(struct vms_guest_follower *follower, unsigned signs)
 		vms_guest_follow_tables(follower->guest, NULL);
 	/* After a reset, the guest asks too early: its memory still holds the last kernel. */
 	if (signs & VMS_GUEST_ASKS && (!follower->was_reset || follower->is_settled))
-		return look_when_asked(follower);
-	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) &&
-	       look_from_time_to_time(follower);
+		return detect_on_request(follower);
+	return (signs & VMS_GUEST_GOES_ON || follower->was_reset) && detect_at_intervals(follower);
 }

@@ -46,12 +46,12 @@ struct vms_memory {
 	struct used_blocks used;
 };
 
-static struct cached_block *slot_of(struct vms_memory *memory, uint64_t pa)
+static struct cached_block *get_slot(struct vms_memory *memory, uint64_t pa)
 {
 	return &memory->blocks[pa % CACHE_BYTES / memory->block_size];
 }
 
-static uint8_t *bytes_of(struct vms_memory *memory, const struct cached_block *block)
+static uint8_t *get_bytes(struct vms_memory *memory, const struct cached_block *block)
 {
 	return &memory->bytes[block->pa % CACHE_BYTES];
 }
@@ -74,7 +74,7 @@ static bool take_prefetched(struct vms_memory *memory, const struct cached_block
 		content =
 			vms_machine_prefetched(memory->machine, (unsigned)memory->vcpu, block->pa);
 	if (content)
-		memcpy(bytes_of(memory, block), content, memory->block_size);
+		memcpy(get_bytes(memory, block), content, memory->block_size);
 	return content;
 }
 
@@ -88,20 +88,20 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 	struct vms_phys_part parts[USED_MAX] = { 0 };
 	size_t n = 0;
 	for (size_t i = 0; i < memory->used.n; i++) {
-		struct cached_block *block = slot_of(memory, memory->used.pa[i]);
+		struct cached_block *block = get_slot(memory, memory->used.pa[i]);
 		if (block->epoch == epoch)
 			continue; /* another block has the slot already */
 		block->epoch = epoch;
 		block->pa = memory->used.pa[i];
 		if (!take_prefetched(memory, block))
 			parts[n++] = (struct vms_phys_part) { block->pa, memory->block_size,
-							      bytes_of(memory, block) };
+							      get_bytes(memory, block) };
 	}
 	size_t read = 0;
 	if (n > 0 && vms_memory_pin(memory))
 		read = vms_machine_read_parts(memory->machine, parts, n);
 	for (size_t i = read; i < n; i++)
-		slot_of(memory, parts[i].pa)->epoch = 0;
+		get_slot(memory, parts[i].pa)->epoch = 0;
 	memory->used.epoch = epoch;
 	memory->used.n = 0;
 }
@@ -120,14 +120,14 @@ static void note_use(struct vms_memory *memory, struct cached_block *block)
 /* The block at `pa`, read if need be; NULL if it cannot be read. */
 static const struct cached_block *get_block(struct vms_memory *memory, uint64_t epoch, uint64_t pa)
 {
-	struct cached_block *block = slot_of(memory, pa);
+	struct cached_block *block = get_slot(memory, pa);
 	if (memory->used.epoch != epoch)
 		read_ahead(memory, epoch);
 	if (block->epoch != epoch || block->pa != pa) {
 		block->epoch = block->used = 0;
 		block->pa = pa;
 		if (!vms_memory_pin(memory) ||
-		    !vms_machine_read_phys(memory->machine, pa, bytes_of(memory, block),
+		    !vms_machine_read_phys(memory->machine, pa, get_bytes(memory, block),
 					   memory->block_size))
 			return NULL;
 		block->epoch = epoch;
@@ -146,7 +146,7 @@ static bool read_blocks(struct vms_memory *memory, uint64_t epoch, uint64_t pa, 
 		const struct cached_block *block = get_block(memory, epoch, pa - offset);
 		if (!block)
 			return false;
-		memcpy(to, bytes_of(memory, block) + offset, part);
+		memcpy(to, get_bytes(memory, block) + offset, part);
 		pa += part;
 		to += part;
 		size -= part;

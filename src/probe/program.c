@@ -4,9 +4,9 @@
 
 /* ---- check ---------------------------------------------------------------------- */
 
-/* How many values an operation takes from the stack, and how many it leaves there. */
+/* How many values an operation pops from the stack, and how many it pushes. */
 struct effect {
-	uint8_t takes, leaves;
+	uint8_t pops, pushes;
 };
 
 static const struct effect effects[VMS_OP_COUNT] = {
@@ -38,7 +38,7 @@ struct list {
 	unsigned n_items, item_size, pointer_size;
 };
 
-static struct list list_of(const struct vms_op *op)
+static struct list get_list(const struct vms_op *op)
 {
 	return (struct list) { op->value & 0xffff, op->value >> 16 & 0xffff,
 			       (unsigned)(op->value >> 32) };
@@ -46,13 +46,13 @@ static struct list list_of(const struct vms_op *op)
 
 static bool is_valid_list(const struct vms_op *op)
 {
-	const struct list list = list_of(op);
+	const struct list list = get_list(op);
 	return op->size >= 1 && list.n_items >= 1 && list.n_items <= VMS_LIST_ITEMS_MAX &&
 	       list.item_size >= 1 && list.item_size <= VMS_LIST_BYTES_MAX &&
 	       (list.pointer_size == 4 || list.pointer_size == 8);
 }
 
-/* True if the fields of an operation may be what they are. */
+/* True if the fields of an operation are valid. */
 static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 {
 	switch (op->code) {
@@ -83,7 +83,10 @@ bool vms_program_collects(const struct vms_op *op)
 	       (op->code >= VMS_OP_COLLECT_COUNTED && op->code <= VMS_OP_COLLECT_PIECES);
 }
 
-/* Notes how deep the stack is when control skips to an operation. 0: nothing skips there yet. */
+/*
+ * Notes the depth of the stack at the target of a skip; 0: no skip goes there. False if the target
+ * is invalid, or another skip has a different depth there.
+ */
 static bool note_skip(const struct vms_program *program, size_t from, unsigned depth,
 		      uint8_t depths[])
 {
@@ -99,7 +102,7 @@ static bool note_skip(const struct vms_program *program, size_t from, unsigned d
 
 bool vms_program_check(const struct vms_program *program, unsigned n_regs)
 {
-	uint8_t depths[VMS_PROGRAM_OPS_MAX + 1] = { 0 }; /* of the stack where a skip ends */
+	uint8_t depths[VMS_PROGRAM_OPS_MAX + 1] = { 0 }; /* of the stack at targets of skips */
 	unsigned depth = 0;
 	size_t output = 0;
 	if (program->n > VMS_PROGRAM_OPS_MAX)
@@ -107,13 +110,13 @@ bool vms_program_check(const struct vms_program *program, unsigned n_regs)
 	for (size_t i = 0; i < program->n; i++) {
 		const struct vms_op *op = &program->ops[i];
 		if ((depths[i] && depths[i] != depth) || !has_valid_fields(op, n_regs) ||
-		    depth < effects[op->code].takes)
+		    depth < effects[op->code].pops)
 			return false;
-		/* If it skips, the value that it looks at stays. */
+		/* If it skips, the tested value stays on the stack. */
 		if (is_skip(op) && !note_skip(program, i, depth, depths))
 			return false;
-		depth += effects[op->code].leaves;
-		depth -= effects[op->code].takes;
+		depth += effects[op->code].pushes;
+		depth -= effects[op->code].pops;
 		if (vms_program_collects(op))
 			output += sizeof(struct vms_value_head) + op->size;
 		if (depth > VMS_PROGRAM_STACK_MAX || output > VMS_PROGRAM_OUTPUT_MAX)
@@ -167,25 +170,25 @@ struct run {
 	unsigned n_copies; /* in all; the last ones are there */
 };
 
-static void push(struct run *run, uint64_t value, bool known)
+static void push_value(struct run *run, uint64_t value, bool known)
 {
 	run->values[run->depth] = known ? value : 0;
 	run->known[run->depth++] = known;
 }
 
-static bool pop(struct run *run, uint64_t *ret)
+static bool pop_value(struct run *run, uint64_t *ret)
 {
 	*ret = run->values[--run->depth];
 	return run->known[run->depth];
 }
 
-static uint64_t extend(uint64_t value, unsigned size)
+static uint64_t sign_extend(uint64_t value, unsigned size)
 {
 	const unsigned shift = 64 - 8 * size;
 	return (uint64_t)((int64_t)(value << shift) >> shift);
 }
 
-/* The lowest number has no positive counterpart: divided by -1 it stays what it is. */
+/* Divides. INT64_MIN / -1 would overflow, so division by -1 is done unsigned. */
 static uint64_t divide_signed(int64_t a, int64_t b, bool modulo)
 {
 	if (b == -1)
@@ -193,15 +196,15 @@ static uint64_t divide_signed(int64_t a, int64_t b, bool modulo)
 	return (uint64_t)(modulo ? a % b : a / b);
 }
 
-/* Shifts to the right, with copies of the sign from the left. */
+/* Shifts right, and fills with the sign bit. */
 static uint64_t shift_signed(uint64_t a, uint64_t b)
 {
 	const uint64_t sign = a >> 63 ? UINT64_MAX : 0;
 	return b < 64 ? (a ^ sign) >> b ^ sign : sign;
 }
 
-/* False if there is no result. */
-static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
+/* Computes the result of a binary operation. False if there is none. */
+static bool compute_binary(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 {
 	const bool divides = code >= VMS_OP_DIVIDE && code <= VMS_OP_MODULO_SIGNED;
 	if (divides && b == 0)
@@ -233,9 +236,9 @@ static bool compute(unsigned code, uint64_t a, uint64_t b, uint64_t *ret)
 static void run_binary(struct run *run, unsigned code)
 {
 	uint64_t a, b, result = 0;
-	const bool b_known = pop(run, &b), a_known = pop(run, &a);
-	const bool known = a_known && b_known && compute(code, a, b, &result);
-	push(run, result, known);
+	const bool b_known = pop_value(run, &b), a_known = pop_value(run, &a);
+	const bool known = a_known && b_known && compute_binary(code, a, b, &result);
+	push_value(run, result, known);
 }
 
 /* Takes memory from what was collected. False: it is not there. */
@@ -261,16 +264,17 @@ static void note_copy(struct run *run, uint64_t va, size_t size)
 static void run_load(struct run *run, unsigned size)
 {
 	uint64_t va, value = 0;
-	const bool known = pop(run, &va) && (read_copy(run, va, &value, size) ||
-					     run->input->read(run->input->data, va, &value, size));
-	push(run, value, known);
+	const bool known =
+		pop_value(run, &va) && (read_copy(run, va, &value, size) ||
+					run->input->read(run->input->data, va, &value, size));
+	push_value(run, value, known);
 }
 
 static void run_register(struct run *run, uint64_t reg)
 {
 	uint64_t value = 0;
 	const bool known = run->input->reg(run->input->data, (unsigned)reg, &value);
-	push(run, value, known);
+	push_value(run, value, known);
 }
 
 static void run_argument(struct run *run, uint64_t reg)
@@ -282,13 +286,13 @@ static void run_argument(struct run *run, uint64_t reg)
 	}
 	for (unsigned i = 0; i < run->input->n_kept; i++)
 		if (kept[i].reg == reg) {
-			push(run, kept[i].value, kept[i].known);
+			push_value(run, kept[i].value, kept[i].known);
 			return;
 		}
-	push(run, 0, false);
+	push_value(run, 0, false);
 }
 
-/* Completes a value whose bytes, `size` of them, are in the output behind the place of its head. */
+/* Completes a value: writes its head before its `size` bytes, which are in the output already. */
 static void end_value(struct run *run, enum vms_value_status status, size_t size)
 {
 	const struct vms_value_head head = { (uint16_t)status, (uint16_t)size };
@@ -296,33 +300,33 @@ static void end_value(struct run *run, enum vms_value_status status, size_t size
 	run->size += sizeof(head) + size;
 }
 
-static uint8_t *bytes_of_value(const struct run *run)
+static uint8_t *get_value_bytes(const struct run *run)
 {
 	return run->output + run->size + sizeof(struct vms_value_head);
 }
 
-static void collect(struct run *run, unsigned size)
+static void collect_integer(struct run *run, unsigned size)
 {
 	uint64_t value;
-	const bool known = pop(run, &value);
-	memcpy(bytes_of_value(run), &value, size);
+	const bool known = pop_value(run, &value);
+	memcpy(get_value_bytes(run), &value, size);
 	end_value(run, known ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE, known ? size : 0);
 }
 
 static void collect_memory(struct run *run, unsigned size)
 {
 	uint64_t va;
-	const bool known =
-		pop(run, &va) && run->input->read(run->input->data, va, bytes_of_value(run), size);
+	const bool known = pop_value(run, &va) &&
+			   run->input->read(run->input->data, va, get_value_bytes(run), size);
 	if (known)
 		note_copy(run, va, size);
 	end_value(run, known ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE, known ? size : 0);
 }
 
-#define PAGE 4096u /* no page is smaller: memory up to its end can be read if any of it can */
+#define PAGE 4096u /* the smallest page: all of it can be read, or nothing */
 
-/* How many bytes of `left` from `va` on are in one page. */
-static size_t part_of_page(uint64_t va, size_t left)
+/* Returns how many bytes from `va` on, `left` at most, are in the same page. */
+static size_t limit_to_page(uint64_t va, size_t left)
 {
 	const size_t part = PAGE - va % PAGE;
 	return part < left ? part : left;
@@ -333,7 +337,7 @@ static size_t read_readable(struct run *run, uint64_t va, uint8_t *bytes, size_t
 {
 	size_t n = 0;
 	while (n < size) {
-		const size_t part = part_of_page(va + n, size - n);
+		const size_t part = limit_to_page(va + n, size - n);
 		if (!run->input->read(run->input->data, va + n, bytes + n, part))
 			break;
 		n += part;
@@ -342,8 +346,8 @@ static size_t read_readable(struct run *run, uint64_t va, uint8_t *bytes, size_t
 }
 
 /*
- * Reads a string page by page, since it may end just before memory that cannot be read. If such
- * memory comes before its end, it is cut there. Returns its length.
+ * Reads a string page by page, because memory after its end may be unreadable. If unreadable memory
+ * comes before its end, the string is cut there. Returns its length.
  */
 static size_t read_string(struct run *run, uint64_t va, uint8_t *bytes, size_t size,
 			  enum vms_value_status *status)
@@ -351,7 +355,7 @@ static size_t read_string(struct run *run, uint64_t va, uint8_t *bytes, size_t s
 	size_t n = 0;
 	*status = VMS_VALUE_CUT;
 	while (n < size) {
-		const size_t part = part_of_page(va + n, size - n);
+		const size_t part = limit_to_page(va + n, size - n);
 		if (!run->input->read(run->input->data, va + n, bytes + n, part))
 			break;
 		const uint8_t *end = memchr(bytes + n, 0, part);
@@ -371,15 +375,16 @@ static void collect_string(struct run *run, unsigned size)
 	enum vms_value_status status = VMS_VALUE_UNREADABLE;
 	uint64_t va;
 	size_t n = 0;
-	if (pop(run, &va))
-		n = read_string(run, va, bytes_of_value(run), size, &status);
+	if (pop_value(run, &va))
+		n = read_string(run, va, get_value_bytes(run), size, &status);
 	end_value(run, status, n);
 }
 
 static void collect_readable(struct run *run, unsigned size)
 {
 	uint64_t va;
-	const size_t n = pop(run, &va) ? read_readable(run, va, bytes_of_value(run), size) : 0;
+	const size_t n =
+		pop_value(run, &va) ? read_readable(run, va, get_value_bytes(run), size) : 0;
 	end_value(run,
 		  n == 0      ? VMS_VALUE_UNREADABLE
 		  : n == size ? VMS_VALUE_CUT
@@ -390,10 +395,10 @@ static void collect_readable(struct run *run, unsigned size)
 static void collect_counted(struct run *run, unsigned size)
 {
 	uint64_t va, count;
-	const bool has_count = pop(run, &count), has_va = pop(run, &va);
+	const bool has_count = pop_value(run, &count), has_va = pop_value(run, &va);
 	size_t n = 0;
 	if (has_count && has_va)
-		n = read_readable(run, va, bytes_of_value(run), count < size ? count : size);
+		n = read_readable(run, va, get_value_bytes(run), count < size ? count : size);
 	if (n)
 		note_copy(run, va, n);
 	end_value(run,
@@ -412,13 +417,13 @@ struct items {
 };
 
 /* Returns how many bytes an item may have yet. 0: there is no room for another one. */
-static size_t room_of(const struct items *items, size_t item_size)
+static size_t get_room(const struct items *items, size_t item_size)
 {
 	const size_t left = items->size - items->n, head = sizeof(struct vms_value_head);
 	return left <= head ? 0 : left - head < item_size ? left - head : item_size;
 }
 
-static uint8_t *bytes_of_item(const struct items *items)
+static uint8_t *get_item_bytes(const struct items *items)
 {
 	return items->bytes + items->n + sizeof(struct vms_value_head);
 }
@@ -440,13 +445,13 @@ static uint64_t get_pointer(const uint8_t *bytes, unsigned size)
 
 static void collect_strings(struct run *run, const struct vms_op *op)
 {
-	const struct list list = list_of(op);
-	struct items items = { bytes_of_value(run), 0, op->size };
+	const struct list list = get_list(op);
+	struct items items = { get_value_bytes(run), 0, op->size };
 	uint8_t pointers[VMS_LIST_ITEMS_MAX * 8];
 	enum vms_value_status status = VMS_VALUE_CUT, of_item;
 	uint64_t va;
 	size_t n = 0;
-	if (pop(run, &va))
+	if (pop_value(run, &va))
 		n = read_readable(run, va, pointers, (size_t)list.n_items * list.pointer_size);
 	n /= list.pointer_size;
 	if (n == 0)
@@ -454,12 +459,13 @@ static void collect_strings(struct run *run, const struct vms_op *op)
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t string =
 			get_pointer(pointers + i * list.pointer_size, list.pointer_size);
-		const size_t room = room_of(&items, list.item_size);
+		const size_t room = get_room(&items, list.item_size);
 		if (string == 0)
 			status = VMS_VALUE_KNOWN;
 		if (string == 0 || room == 0)
 			break;
-		const size_t size = read_string(run, string, bytes_of_item(&items), room, &of_item);
+		const size_t size =
+			read_string(run, string, get_item_bytes(&items), room, &of_item);
 		end_item(&items, of_item, size);
 	}
 	end_value(run, status, items.n);
@@ -471,13 +477,13 @@ static bool add_piece(struct run *run, struct items *items, const struct list *l
 {
 	const size_t pair_size = 2 * (size_t)list->pointer_size;
 	const size_t needed = pair_size + sizeof(struct vms_value_head);
-	if (room_of(items, needed) < needed)
+	if (get_room(items, needed) < needed)
 		return false;
-	memcpy(bytes_of_item(items), pair, pair_size);
+	memcpy(get_item_bytes(items), pair, pair_size);
 	end_item(items, VMS_VALUE_KNOWN, pair_size);
-	const size_t room = room_of(items, list->item_size);
+	const size_t room = get_room(items, list->item_size);
 	const size_t n = read_readable(run, get_pointer(pair, list->pointer_size),
-				       bytes_of_item(items), wanted < room ? wanted : room);
+				       get_item_bytes(items), wanted < room ? wanted : room);
 	end_item(items,
 		 n == 0 && wanted ? VMS_VALUE_UNREADABLE
 		 : n < wanted	  ? VMS_VALUE_CUT
@@ -488,12 +494,13 @@ static bool add_piece(struct run *run, struct items *items, const struct list *l
 
 static void collect_pieces(struct run *run, const struct vms_op *op)
 {
-	const struct list list = list_of(op);
+	const struct list list = get_list(op);
 	const size_t pair_size = 2 * (size_t)list.pointer_size;
-	struct items items = { bytes_of_value(run), 0, op->size };
+	struct items items = { get_value_bytes(run), 0, op->size };
 	uint8_t pairs[VMS_LIST_ITEMS_MAX * 16];
 	uint64_t va, count, left;
-	const bool has_left = pop(run, &left), has_count = pop(run, &count), has_va = pop(run, &va);
+	const bool has_left = pop_value(run, &left), has_count = pop_value(run, &count),
+		   has_va = pop_value(run, &va);
 	const bool known = has_left && has_count && has_va;
 	size_t n = known ? (count < list.n_items ? count : list.n_items) : 0, done = 0;
 	n = read_readable(run, va, pairs, n * pair_size) / pair_size;
@@ -519,27 +526,27 @@ static void run_op(struct run *run, const struct vms_op *op)
 	uint64_t value;
 	bool known;
 	switch (op->code) {
-	case VMS_OP_PUSH: push(run, op->value, true); break;
+	case VMS_OP_PUSH: push_value(run, op->value, true); break;
 	case VMS_OP_REGISTER: run_register(run, op->value); break;
-	case VMS_OP_VCPU: push(run, run->input->vcpu, true); break;
-	case VMS_OP_ELAPSED: push(run, run->input->elapsed_ns, true); break;
+	case VMS_OP_VCPU: push_value(run, run->input->vcpu, true); break;
+	case VMS_OP_ELAPSED: push_value(run, run->input->elapsed_ns, true); break;
 	case VMS_OP_ARGUMENT: run_argument(run, op->value); break;
 	case VMS_OP_LOAD: run_load(run, op->size); break;
 	case VMS_OP_EXTEND:
-		known = pop(run, &value);
-		push(run, extend(value, op->size), known);
+		known = pop_value(run, &value);
+		push_value(run, sign_extend(value, op->size), known);
 		break;
 	case VMS_OP_IS_ZERO:
-		known = pop(run, &value);
-		push(run, value == 0, known);
+		known = pop_value(run, &value);
+		push_value(run, value == 0, known);
 		break;
 	case VMS_OP_DUPLICATE:
-		known = pop(run, &value);
-		push(run, value, known);
-		push(run, value, known);
+		known = pop_value(run, &value);
+		push_value(run, value, known);
+		push_value(run, value, known);
 		break;
-	case VMS_OP_DROP: pop(run, &value); break;
-	case VMS_OP_COLLECT: collect(run, op->size); break;
+	case VMS_OP_DROP: pop_value(run, &value); break;
+	case VMS_OP_COLLECT: collect_integer(run, op->size); break;
 	case VMS_OP_COLLECT_MEMORY: collect_memory(run, op->size); break;
 	case VMS_OP_COLLECT_STRING: collect_string(run, op->size); break;
 	case VMS_OP_COLLECT_READABLE: collect_readable(run, op->size); break;
@@ -550,11 +557,14 @@ static void run_op(struct run *run, const struct vms_op *op)
 	}
 }
 
-/* True if control skips. An unknown value skips, so that what is computed of it is unknown, too. */
-static bool skips(struct run *run, const struct vms_op *op)
+/*
+ * Runs a skip. True if operations are skipped. An unknown value skips, and stays on the stack: so
+ * the result is unknown too.
+ */
+static bool run_skip(struct run *run, const struct vms_op *op)
 {
 	uint64_t value;
-	const bool known = pop(run, &value);
+	const bool known = pop_value(run, &value);
 	const bool does = !known || (value == 0) == (op->code == VMS_OP_SKIP_IF_ZERO);
 	run->depth += does;
 	return does;
@@ -564,8 +574,8 @@ enum vms_program_end vms_program_run(const struct vms_program *program,
 				     const struct vms_program_input *input, uint8_t *output,
 				     size_t *size)
 {
-	struct run
-		run; /* its stack is empty: to set all of it would take longer than most programs */
+	/* The stack is not initialised, because that would take longer than most programs. */
+	struct run run;
 	run.input = input;
 	run.output = output;
 	run.depth = 0;
@@ -576,10 +586,10 @@ enum vms_program_end vms_program_run(const struct vms_program *program,
 		const struct vms_op *op = &program->ops[i];
 		uint64_t value;
 		if (is_skip(op))
-			i += skips(&run, op) ? op->value : 0;
+			i += run_skip(&run, op) ? op->value : 0;
 		else if (op->code != VMS_OP_REQUIRE)
 			run_op(&run, op);
-		else if (!pop(&run, &value))
+		else if (!pop_value(&run, &value))
 			end = VMS_PROGRAM_UNKNOWN;
 		else if (value == 0)
 			end = VMS_PROGRAM_REJECTED;

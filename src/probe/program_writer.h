@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes programs operation by operation. */
+/* Functions that append operations to a program. */
 #pragma once
 
 #include "probe/program.h"
 #include <glib.h>
 
-/* Append an operation to an array of struct vms_op. */
+/* Appends an operation to an array of struct vms_op. */
 static inline void vms_program_add(GArray *ops, enum vms_op_code code, unsigned size,
 				   uint64_t value)
 {
@@ -23,13 +23,16 @@ static inline void vms_program_register(GArray *ops, unsigned reg)
 	vms_program_add(ops, VMS_OP_REGISTER, 0, reg);
 }
 
-/* An operation that needs nothing but what is on the stack. */
+/* Appends an operation whose operands are all on the stack. */
 static inline void vms_program_do(GArray *ops, enum vms_op_code code)
 {
 	vms_program_add(ops, code, 0, 0);
 }
 
-/* Replaces the address on the stack by the integer of `size` bytes at `offset` from it. */
+/*
+ * Appends operations that replace an address on the stack by the integer of `size` bytes at
+ * `offset` from it.
+ */
 static inline void vms_program_load(GArray *ops, unsigned size, uint64_t offset)
 {
 	if (offset) {

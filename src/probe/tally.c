@@ -53,7 +53,7 @@ bool vms_tally_lay_out(const struct vms_tally_shape *shape, struct vms_tally_lay
 
 uint32_t vms_tally_cell(const struct vms_tally_number *number, uint64_t value)
 {
-	/* A number with a sign is above zero as a number without one is. */
+	/* Flipping the sign bit makes signed numbers compare like unsigned ones. */
 	const uint64_t flip = number->is_signed ? UINT64_C(1) << 63 : 0;
 	if (number->kind == VMS_TALLY_LOG2) {
 		if ((int64_t)value <= 0 && number->is_signed)
@@ -68,7 +68,7 @@ uint32_t vms_tally_cell(const struct vms_tally_number *number, uint64_t value)
 
 /* ---- adding ---------------------------------------------------------------------------- */
 
-/* Of the index: part of the key's hash, and the number of its entry from 1. 0: there is none. */
+/* A slot of the index: a part of the key's hash, and 1 + the index of its entry; 0: empty. */
 struct vms_tally_slot {
 	uint32_t hash, entry;
 };
@@ -115,7 +115,7 @@ bool vms_tally_split(const struct vms_tally_shape *shape, const uint8_t *output,
 	return true;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_hash(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 32;
@@ -126,23 +126,23 @@ static uint32_t hash_key(const uint8_t *key, size_t size)
 	uint64_t hash = size, word;
 	for (; size >= sizeof(word); size -= sizeof(word), key += sizeof(word)) {
 		memcpy(&word, key, sizeof(word));
-		hash = mix(hash, word);
+		hash = mix_hash(hash, word);
 	}
 	word = 0;
 	for (size_t i = 0; i < size; i++)
 		word = word << 8 | key[i];
-	return (uint32_t)mix(hash, word);
+	return (uint32_t)mix_hash(hash, word);
 }
 
-static struct vms_tally_entry *entry_at(const struct vms_tally *tally, uint32_t index)
+static struct vms_tally_entry *get_entry(const struct vms_tally *tally, uint32_t index)
 {
 	return (struct vms_tally_entry *)(void *)(tally->entries +
 						  index * tally->layout.entry_size);
 }
 
 /*
- * Returns the slot of a key, or an empty one. The key of an entry lies where others may write: a
- * wrong one is no more than another key.
+ * Returns the slot of a key, or an empty one. The keys of entries are in shared memory, where
+ * others may change them. A changed key only counts as another key.
  */
 static struct vms_tally_slot *find_slot(const struct vms_tally *tally, uint32_t hash,
 					const uint8_t *key, size_t size)
@@ -151,7 +151,7 @@ static struct vms_tally_slot *find_slot(const struct vms_tally *tally, uint32_t 
 		struct vms_tally_slot *slot = &tally->index[at];
 		if (slot->entry == 0)
 			return slot;
-		const struct vms_tally_entry *entry = entry_at(tally, slot->entry - 1);
+		const struct vms_tally_entry *entry = get_entry(tally, slot->entry - 1);
 		if (slot->hash == hash && entry->key_size == size &&
 		    memcmp((const uint8_t *)entry + tally->layout.key_at, key, size) == 0)
 			return slot;
@@ -188,18 +188,18 @@ static void add_hit(const struct vms_tally *tally, struct vms_tally_entry *entry
 	entry->count++;
 }
 
-/* Adds an entry, which is seen once it is complete. */
+/* Adds an entry. Readers see it when it is complete. */
 static void add_entry(struct vms_tally *tally, const uint64_t numbers[], const uint8_t *key,
 		      size_t key_size)
 {
-	struct vms_tally_entry *entry = entry_at(tally, tally->n);
+	struct vms_tally_entry *entry = get_entry(tally, tally->n);
 	entry->key_size = (uint32_t)key_size;
 	memcpy((uint8_t *)entry + tally->layout.key_at, key, key_size);
 	add_hit(tally, entry, numbers, true);
 	atomic_store_explicit(&tally->head->n, ++tally->n, memory_order_release);
 }
 
-/* Adds to an entry that others may be reading. */
+/* Adds a hit to an entry that others may be reading. */
 static void change_entry(const struct vms_tally *tally, struct vms_tally_entry *entry,
 			 const uint64_t numbers[])
 {
@@ -218,7 +218,7 @@ void vms_tally_add(struct vms_tally *tally, const uint64_t numbers[], const uint
 	struct vms_tally_slot *slot =
 		key_size <= tally->shape.key_size ? find_slot(tally, hash, key, key_size) : NULL;
 	if (slot && slot->entry) {
-		change_entry(tally, entry_at(tally, slot->entry - 1), numbers);
+		change_entry(tally, get_entry(tally, slot->entry - 1), numbers);
 	} else if (slot && tally->n < tally->shape.n_entries) {
 		add_entry(tally, numbers, key, key_size);
 		*slot = (struct vms_tally_slot) { hash, tally->n };

@@ -61,7 +61,7 @@ static struct vms_annotation *find_annotation(GPtrArray *found, const struct vms
 	return annotation;
 }
 
-/* Adds the samples of a tree that are in functions of that name. */
+/* Counts the samples of a tree in functions of that name. */
 static void count_tree(const struct vms_profile *profile, const struct vms_profile_tree *tree,
 		       const char *function, GPtrArray *found, struct vms_nearest *nearest)
 {
@@ -106,7 +106,9 @@ static bool is_in_space(struct vms_annotation *annotation, uint32_t space)
 	return true;
 }
 
-/* Finds where the function lies: in the kernel, or in a process that maps its file there. */
+/*
+ * Finds the address space of the function: the kernel's, or that of a process that maps its file.
+ */
 static void find_space(struct vms_annotation *annotation, struct vms_symbolizer *symbolizer)
 {
 	annotation->symbolizer = vms_symbolizer_ref(symbolizer);
@@ -165,7 +167,7 @@ bool vms_annotation_read_file(const struct vms_annotation *annotation, uint8_t *
 	       vms_binary_read(annotation->binary, annotation->file_offset, code, annotation->size);
 }
 
-static const char *intern(struct vms_annotation *annotation, const char *text)
+static const char *intern_text(struct vms_annotation *annotation, const char *text)
 {
 	if (!text)
 		return NULL;
@@ -174,18 +176,18 @@ static const char *intern(struct vms_annotation *annotation, const char *text)
 	return g_string_chunk_insert_const(annotation->strings, clean);
 }
 
-/* Adds an instruction that has the spots from `*next` on up to its end. */
+/* Adds an instruction with the spots from `*next` up to its end. */
 static void add_instruction(struct vms_annotation *annotation, uint64_t va, uint64_t end,
 			    const char *text, guint *next)
 {
 	struct vms_location location = { 0 };
 	struct vms_annotated_instruction instruction = { .va = va,
-							 .text = intern(annotation, text) };
+							 .text = intern_text(annotation, text) };
 	while (*next < annotation->spots->len &&
 	       g_array_index(annotation->spots, struct spot, *next).va < end)
 		instruction.hits += g_array_index(annotation->spots, struct spot, (*next)++).hits;
 	vms_symbolizer_locate(annotation->symbolizer, annotation->space, 0, va, &location);
-	instruction.source = intern(annotation, location.source);
+	instruction.source = intern_text(annotation, location.source);
 	instruction.line = location.line;
 	g_array_append_val(annotation->instructions, instruction);
 }
@@ -201,7 +203,7 @@ static void list_spots(struct vms_annotation *annotation, guint next)
 
 struct decoding {
 	struct vms_annotation *annotation;
-	uint64_t end; /* instructions that begin here are not the function's */
+	uint64_t end; /* end of the function */
 	guint next;   /* spot */
 };
 
@@ -234,7 +236,7 @@ void vms_annotation_list_hits(struct vms_annotation *annotation)
 
 /* ---- source lines ---------------------------------------------------------------------- */
 
-/* Gets the address of the function in the file at `path`, if that is the mapped one. */
+/* Gets the address of the function in the file at `path`, if that is the mapped file. */
 static bool find_in_file(const struct vms_annotation *annotation, const char *path, uint64_t *ret)
 {
 	struct vms_file_source source;
@@ -260,7 +262,7 @@ bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *pat
 		if (!vms_symbol_file_line(file, address + instruction->va - annotation->start,
 					  &source, &instruction->line))
 			continue;
-		instruction->source = intern(annotation, source);
+		instruction->source = intern_text(annotation, source);
 		added = true;
 	}
 	return added;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Annotations: how many samples each instruction of a function has. The samples are those of a
- * profile by address. The code comes from whoever has it: the mapped file, or the guest's memory.
+ * Annotations: the number of samples of each instruction of a function. The samples are those of a
+ * profile by address. The code is that of the mapped file, or of the guest's memory.
  */
 #pragma once
 
@@ -9,18 +9,18 @@
 #include <vmscope/profile.h>
 #include <vmscope/symbolizer.h>
 
-/* Bytes of code that are shown of a function. */
+/* The limit of bytes of a function's code. */
 #define VMS_ANNOTATION_LIMIT (1u << 20)
 
 struct vms_annotated_instruction {
 	uint64_t va;	  /* where the function was seen */
 	uint64_t hits;	  /* samples that were in it */
-	const char *text; /* NULL: the code is not known, only that samples were there */
+	const char *text; /* NULL: there were samples, but the code is not known */
 	const char *source;
 	unsigned line; /* of `source`, which is NULL if it is not known */
 };
 
-/* A function. All strings are its own, and NULL if they are not known. */
+/* A function. It owns all strings. They are NULL if they are not known. */
 typedef struct vms_annotation {
 	char *function, *module;
 	bool is_user;
@@ -28,7 +28,7 @@ typedef struct vms_annotation {
 	uint64_t size;	/* bytes; 0: not known */
 	uint64_t hits;
 	GArray *spots; /* hits by address; see annotation.c */
-	/* The file that has it; NULL for the kernel. */
+	/* The file that contains it; NULL for the kernel. */
 	struct vms_binary *binary;
 	char *path, *build_id;
 	uint64_t file_offset; /* of `start` */
@@ -39,9 +39,9 @@ typedef struct vms_annotation {
 } vms_annotation;
 
 /*
- * Finds the functions called `function` that samples are in, by a profile of
+ * Finds the functions with the name `function` and with samples, in a profile of
  * VMS_PROFILE_BY_ADDRESS: struct vms_annotation, most hits first. There are several if modules or
- * files have functions of one name. Errors: NOT_FOUND; the text tells the nearest names.
+ * files have functions of the same name. Errors: NOT_FOUND; the message has the nearest names.
  */
 GPtrArray *vms_annotations_find(const struct vms_profile *profile,
 				struct vms_symbolizer *symbolizer, const char *function,
@@ -49,19 +49,19 @@ GPtrArray *vms_annotations_find(const struct vms_profile *profile,
 void vms_annotation_free(struct vms_annotation *annotation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_annotation, vms_annotation_free)
 
-/* Reads the code from the mapped file: `size` bytes. False if that does not have all of it. */
+/* Reads the code, `size` bytes, from the mapped file. False if the file lacks a part of it. */
 bool vms_annotation_read_file(const struct vms_annotation *annotation, uint8_t *code);
 /*
- * Decodes the code, `n` bytes from the function's begin on, and gives each instruction its hits.
+ * Decodes `n` bytes of code from the function's begin, and counts the hits of each instruction.
  * Errors: UNSUPPORTED.
  */
 bool vms_annotation_decode(struct vms_annotation *annotation, const struct vms_arch *arch,
 			   const struct vms_code_mode *mode, const uint8_t *code, size_t n,
 			   GError **error);
-/* Lists addresses with hits alone, where the code is not known. */
+/* Lists only the addresses with hits, because the code is not known. */
 void vms_annotation_list_hits(struct vms_annotation *annotation);
 /*
- * Adds source lines of a file on this host, if that is the mapped one by its build id. False if it
- * is not, or has no lines.
+ * Adds source lines of a file on this host, if its build id is that of the mapped file. False if it
+ * is not, or if the file has no lines.
  */
 bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path);

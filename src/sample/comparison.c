@@ -14,7 +14,9 @@
 #define OF_NAME 0 /* owners of keys in the merged tree */
 #define OF_VCPU 1
 
-/* What makes functions the same. Strings are interned, so equal ones are one pointer. */
+/*
+ * Functions with the same name are the same. Strings are interned, so equal ones are one pointer.
+ */
 struct name {
 	const char *text, *module;
 	enum vms_label_kind kind;
@@ -55,12 +57,12 @@ static gboolean equal_names(gconstpointer a, gconstpointer b)
 	       x->is_user == y->is_user;
 }
 
-static const char *intern(struct vms_comparison *comparison, const char *text)
+static const char *intern_text(struct vms_comparison *comparison, const char *text)
 {
 	return text ? g_string_chunk_insert_const(comparison->strings, text) : NULL;
 }
 
-/* A file may lie in another folder on another machine, or be another build. */
+/* Returns the name of a file without folders: these may differ between machines. */
 static const char *skip_folders(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
@@ -70,11 +72,11 @@ static const char *skip_folders(const char *path)
 static const char *name_label(struct vms_comparison *comparison, const struct vms_label *label)
 {
 	if (label->name && !label->offset)
-		return intern(comparison, label->name);
+		return intern_text(comparison, label->name);
 	g_autofree char *text =
 		label->name ? g_strdup_printf("%s+0x%" PRIx64, label->name, label->offset)
 			    : g_strdup_printf("0x%" PRIx64, label->va);
-	return intern(comparison, text);
+	return intern_text(comparison, text);
 }
 
 /* Returns the index of a label's name. */
@@ -82,7 +84,7 @@ static uint32_t get_name(struct vms_comparison *comparison, const struct vms_lab
 {
 	const struct name name = {
 		.text = name_label(comparison, label),
-		.module = intern(comparison, skip_folders(label->module)),
+		.module = intern_text(comparison, skip_folders(label->module)),
 		.kind = label->kind,
 		.is_user = label->is_user,
 	};
@@ -355,7 +357,7 @@ void vms_comparison_node(const struct vms_comparison *comparison, size_t tree, u
 
 /* ---- changes -------------------------------------------------------------------------- */
 
-/* Returns a share as if there were two more samples, one of which counts. */
+/* Returns a share as if there were two more samples, and one of them counted. */
 static double get_moved_share(uint64_t part, uint64_t all)
 {
 	return ((double)part + 1) / ((double)all + 2);

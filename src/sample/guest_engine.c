@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine that samples threads of a guest. A run looks at all vCPUs; this file keeps the samples
- * of the targets' threads. One thread of its own follows births and ends, reads the files that
- * processes map, and refreshes what is known of the guest. Another one samples threads that are off
+ * The sampler engine for threads of a guest. A run samples all vCPUs. The engine keeps the samples
+ * of the targets' threads. Its own thread follows births and ends of processes, reads the files
+ * that they map, and refreshes the guest. Another one samples threads that are off
  * the CPU, if they are asked for.
  */
 #include "base/clock.h"
@@ -17,16 +17,16 @@
 #include "sample/vcpu_records.h"
 #include <vmscope/log.h>
 
-/* How often tasks are listed. A list takes a tenth of the time at most. */
+/* The interval between lists of tasks. Lists take at most a tenth of the time. */
 #define TASKS_NS      (UINT64_C(100) * 1000 * 1000)
 #define TASKS_SHARE   10
 #define FILES_NS      (UINT64_C(200) * 1000 * 1000)
 #define REFRESH_NS    (UINT64_C(1000) * 1000 * 1000)
 #define ANCESTORS_MAX 16
 
-/* The ancestors of the process that a vCPU ran when it was held, if it was new. */
+/* The ancestors of the process of a sample, if the process was new. */
 struct birth {
-	uint32_t pid; /* 0: there is none */
+	uint32_t pid; /* 0: no process */
 	size_t n;
 	uint32_t ancestors[ANCESTORS_MAX];
 };
@@ -38,24 +38,24 @@ struct guest_engine {
 	struct vms_sampler_config config;
 	struct vms_run *run;	 /* NULL before the start */
 	struct vms_turns *turns; /* NULL: samples are taken by time */
-	struct birth *births;	 /* of each vCPU, which only its sampling thread uses */
+	struct birth *births;	 /* by vCPU; only used by the thread that samples it */
 	GThread *thread;
 	GThread *waits_thread; /* NULL: only running threads are sampled */
 	uint64_t waits_missed; /* atomic: samples of threads that wait, which were not taken */
-	GMutex lock;	       /* guards all that follows */
+	GMutex lock;	       /* guards all below */
 	GCond stopped;
 	bool stops;
 	struct vms_guest_targets *targets;
 	GArray *wanted; /* struct vms_task: threads of targets, since they were last taken; NULL */
 	struct vms_seen_code *seen;
 	struct vms_symbolizer *seen_by; /* the symbolizer of `seen` */
-	uint32_t n_files;		/* of those before `seen` */
+	uint32_t n_files;		/* files of the symbolizers before `seen_by` */
 };
 
 /* ---- samples ----------------------------------------------------------------------- */
 
-static void look_at_birth(const struct vms_sample_record *sample, struct vms_memory *memory,
-			  void *data)
+static void read_ancestors(const struct vms_sample_record *sample, struct vms_memory *memory,
+			   void *data)
 {
 	struct guest_engine *engine = data;
 	struct birth *birth = &engine->births[sample->vcpu];
@@ -72,8 +72,9 @@ static void look_at_birth(const struct vms_sample_record *sample, struct vms_mem
 }
 
 /*
- * Returns what is seen by the guest's symbolizer. A guest that is recognised later has another one,
- * with other numbers: then the names by the old one are told first.
+ * Returns the code that was seen with the guest's current symbolizer. A guest that is recognised
+ * later has another symbolizer, with other numbers. Then the names of the old one are recorded
+ * first.
  */
 static struct vms_seen_code *get_seen(struct guest_engine *engine)
 {
@@ -95,7 +96,7 @@ static bool is_wanted(struct guest_engine *engine, const struct vms_sample_recor
 	       vms_guest_targets_has(engine->targets, sample->pid, sample->tid);
 }
 
-/* A process may begin a program at any time: what it is called then, its first sample tells. */
+/* Notes the name of a sample's process, which changes when the process executes a program. */
 static void note_name(struct guest_engine *engine, const struct vms_sample_record *sample)
 {
 	const struct vms_process *process =
@@ -108,7 +109,8 @@ static void note_name(struct guest_engine *engine, const struct vms_sample_recor
 					    sample->time_ns);
 }
 
-static bool take_sample(const struct vms_sample_record *sample, uint64_t begin_ns, void *data)
+static bool keep_target_sample(const struct vms_sample_record *sample, uint64_t begin_ns,
+			       void *data)
 {
 	struct guest_engine *engine = data;
 	const struct birth *birth = &engine->births[sample->vcpu];
@@ -120,7 +122,7 @@ static bool take_sample(const struct vms_sample_record *sample, uint64_t begin_n
 	note_name(engine, sample);
 	if (is_wanted(engine, sample)) {
 		has_new = vms_seen_code_note(get_seen(engine), sample);
-		vms_sampler_give(engine->sampler, sample, begin_ns);
+		vms_sampler_add_sample(engine->sampler, sample, begin_ns);
 	}
 	g_mutex_unlock(&engine->lock);
 	return has_new;
@@ -130,7 +132,7 @@ static void note_run_end(enum vms_sample_end end, GError *error, void *data)
 {
 	struct guest_engine *engine = data;
 	vms_run_stop(engine->run);
-	vms_sampler_tell_end(engine->sampler, error ? error->message : vms_sample_end_text(end));
+	vms_sampler_record_end(engine->sampler, error ? error->message : vms_sample_end_text(end));
 	g_clear_error(&error);
 }
 
@@ -152,7 +154,7 @@ static void follow_tasks(struct guest_engine *engine)
 {
 	const uint64_t from_ns = vms_clock_now_ns();
 	g_autoptr(GArray) tasks = vms_run_read_tasks(engine->run, NULL);
-	if (!tasks) /* it is read the next time */
+	if (!tasks) /* the next list may succeed */
 		return;
 	g_mutex_lock(&engine->lock);
 	vms_guest_targets_follow(engine->targets, tasks, from_ns);
@@ -161,7 +163,7 @@ static void follow_tasks(struct guest_engine *engine)
 	const bool ended = vms_guest_targets_ended(engine->targets);
 	g_mutex_unlock(&engine->lock);
 	if (ended)
-		vms_sampler_tell_end(engine->sampler, NULL);
+		vms_sampler_record_end(engine->sampler, NULL);
 }
 
 /* Waits until `until_ns`. False if the engine stops. */
@@ -214,7 +216,7 @@ static void take_waiting(const struct vms_sample_record *sample, uint64_t begin_
 	struct guest_engine *engine = data;
 	g_mutex_lock(&engine->lock);
 	vms_seen_code_note(get_seen(engine), sample);
-	vms_sampler_give(engine->sampler, sample, begin_ns);
+	vms_sampler_add_sample(engine->sampler, sample, begin_ns);
 	g_mutex_unlock(&engine->lock);
 }
 
@@ -289,13 +291,14 @@ static unsigned count_cpus(const struct vms_sampler_config *config)
 	return MAX(1, config->machine ? vms_machine_vcpus(config->machine) : 1);
 }
 
-/* The caller may have opened it a while ago. */
+/* Refreshes the guest, because the caller may have opened it a while ago. */
 static void refresh_guest(struct vms_guest *guest)
 {
 	g_autoptr(GError) error = NULL;
 	vms_guest_refresh(guest, &error);
 	if (error)
-		vms_log(VMS_LOG_INFO, "what is known of the guest may be old: %s", error->message);
+		vms_log(VMS_LOG_INFO, "the facts about the guest may be outdated: %s",
+			error->message);
 }
 
 static void *open_engine(struct vms_sampler *sampler, GError **error)
@@ -389,8 +392,8 @@ static bool start_engine(void *data, GError **error)
 		.turns = engine->turns,
 		.interval_ns = engine->config.period_ns,
 		.depth = engine->config.depth,
-		.take = take_sample,
-		.look = look_at_birth,
+		.take = keep_target_sample,
+		.look = read_ancestors,
 		.ended = note_run_end,
 		.data = engine,
 	};
@@ -404,8 +407,8 @@ static bool start_engine(void *data, GError **error)
 	return engine->thread;
 }
 
-/* Tells how each vCPU was sampled, and why samples of it failed. */
-static void tell_vcpus(struct guest_engine *engine)
+/* Records how each vCPU was sampled, and why samples of it failed. */
+static void record_vcpu_stats(struct guest_engine *engine)
 {
 	g_autoptr(GByteArray) out = g_byte_array_new();
 	for (unsigned i = 0; i < engine->run->n_vcpus; i++) {
@@ -421,7 +424,7 @@ static void tell_vcpus(struct guest_engine *engine)
 		if (reason)
 			vms_fxt_write(out, &event);
 	}
-	vms_sampler_tell_records(engine->sampler, out);
+	vms_sampler_add_records(engine->sampler, out);
 }
 
 static void stop_engine(void *data)
@@ -443,7 +446,7 @@ static void stop_engine(void *data)
 	vms_run_read_files(engine->run);
 	if (engine->seen)
 		vms_seen_code_finish(engine->seen);
-	tell_vcpus(engine);
+	record_vcpu_stats(engine);
 }
 
 static void add_stats(void *data, struct vms_sampler_stats *stats)

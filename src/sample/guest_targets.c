@@ -2,17 +2,17 @@
 #include "sample/guest_targets.h"
 #include "base/program_name.h"
 
-/* Processes and threads are in trees: a guest could choose numbers that slow a hash table. */
+/* Numbers are in trees, because a guest could choose numbers that make a hash table slow. */
 struct vms_guest_targets {
 	bool all, has_processes;
-	bool waits; /* for the first process with one of the names */
+	bool waits; /* a process with one of the names may still start */
 	GPtrArray *names;
-	GTree *threads; /* by tid; values of all three are struct since */
-	GTree *members; /* by pid: all their threads are sampled */
-	GTree *others;	/* by pid: processes that are not */
+	GTree *threads; /* by tid; the values of all three are struct since */
+	GTree *members; /* by pid: processes whose threads are all sampled */
+	GTree *others;	/* by pid: processes that are not sampled */
 };
 
-/* When something became known. */
+/* The time at which a number became known. */
 struct since {
 	uint64_t ns;
 };
@@ -73,13 +73,13 @@ static const struct vms_task *get_task(const GArray *tasks, guint i)
 	return &g_array_index(tasks, struct vms_task, i);
 }
 
-/* A zombie is listed until its parent looks at it, and runs no more. */
+/* False for a zombie, which is listed until its parent waits for it. */
 static bool is_alive(const struct vms_task *task)
 {
 	return task->state != 'Z' && task->state != 'X';
 }
 
-static bool is_there(const GArray *tasks, uint32_t id, bool is_process)
+static bool is_listed(const GArray *tasks, uint32_t id, bool is_process)
 {
 	for (guint i = 0; i < tasks->len; i++) {
 		const struct vms_task *task = get_task(tasks, i);
@@ -89,7 +89,7 @@ static bool is_there(const GArray *tasks, uint32_t id, bool is_process)
 	return false;
 }
 
-/* Adds the children of members that were not known. True if there was one. */
+/* Adds children of members that were not known. True if there was one. */
 static bool add_children(struct vms_guest_targets *targets, const GArray *tasks, bool also_known,
 			 uint64_t time_ns)
 {
@@ -106,7 +106,7 @@ static bool add_children(struct vms_guest_targets *targets, const GArray *tasks,
 	return found;
 }
 
-/* Whoever is no member now becomes none by its parent later. */
+/* Notes all other processes, so that they do not become members by their parents later. */
 static void note_others(struct vms_guest_targets *targets, const GArray *tasks, uint64_t time_ns)
 {
 	for (guint i = 0; i < tasks->len; i++)
@@ -154,7 +154,7 @@ static bool add_by_number(struct vms_guest_targets *targets,
 			  GError **error)
 {
 	const uint32_t id = (uint32_t)target->id;
-	if (!is_there(tasks, id, target->kind != VMS_SAMPLER_THREAD)) {
+	if (!is_listed(tasks, id, target->kind != VMS_SAMPLER_THREAD)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "the guest has no %s %u",
 			    target->kind == VMS_SAMPLER_THREAD ? "thread" : "process", id);
 		return false;
@@ -184,12 +184,13 @@ bool vms_guest_targets_add(struct vms_guest_targets *targets,
 	case VMS_SAMPLER_CGROUP:
 	case VMS_SAMPLER_COMMAND: break;
 	}
-	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    target->kind == VMS_SAMPLER_CGROUP
-				    ? "control groups of a guest are not known: give one of its "
-				      "processes as a job"
-				    : "no program is started in a guest: give one of its "
-				      "processes");
+	g_set_error_literal(
+		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		target->kind == VMS_SAMPLER_CGROUP
+			? "control groups of a guest cannot be targets: name one of its "
+			  "processes as a job instead"
+			: "a program cannot be started in a guest: name one of its "
+			  "processes");
 	return false;
 }
 
@@ -201,7 +202,7 @@ struct ends {
 	GArray *gone; /* of numbers */
 };
 
-static gboolean note_end(gpointer number, gpointer since, gpointer data)
+static gboolean note_if_ended(gpointer number, gpointer since, gpointer data)
 {
 	struct ends *ends = data;
 	const guint value = GPOINTER_TO_UINT(number);
@@ -210,12 +211,12 @@ static gboolean note_end(gpointer number, gpointer since, gpointer data)
 	return FALSE;
 }
 
-/* Removes from a set what is not alive, and was known before the tasks were read. */
+/* Removes numbers that are not alive, and were known before the tasks were read. */
 static void remove_ended(GTree *set, GTree *alive, uint64_t from_ns)
 {
 	g_autoptr(GArray) gone = g_array_new(FALSE, FALSE, sizeof(guint));
 	struct ends ends = { alive, from_ns, gone };
-	g_tree_foreach(set, note_end, &ends);
+	g_tree_foreach(set, note_if_ended, &ends);
 	for (guint i = 0; i < gone->len; i++)
 		g_tree_remove(set, GUINT_TO_POINTER(g_array_index(gone, guint, i)));
 }

@@ -7,7 +7,7 @@
 
 #define TEXT_BYTES 30000
 
-static void flush(struct vms_name_attachment *attachment)
+static void write_attachment(struct vms_name_attachment *attachment)
 {
 	const struct vms_fxt_record record = {
 		.type = VMS_FXT_LARGE_BLOB,
@@ -31,7 +31,7 @@ void vms_name_attachment_init(struct vms_name_attachment *attachment, GByteArray
 
 void vms_name_attachment_end(struct vms_name_attachment *attachment)
 {
-	flush(attachment);
+	write_attachment(attachment);
 	g_string_free(attachment->text, TRUE);
 	vms_tree_free(attachment->written);
 	g_free(attachment->begin);
@@ -48,7 +48,7 @@ void vms_name_attachment_add(struct vms_name_attachment *attachment, uint64_t ad
 	g_autofree char *name = g_strndup(function, TEXT_BYTES / 4);
 	vms_text_clean(name);
 	if (attachment->text->len + strlen(name) > TEXT_BYTES)
-		flush(attachment);
+		write_attachment(attachment);
 	g_string_append_printf(attachment->text,
 			       "%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s\n", address,
 			       MAX(size, 1), name);

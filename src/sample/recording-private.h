@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording has in memory. */
+/* The members of a recording that was loaded. */
 #pragma once
 
 #include "base/bytes.h"
@@ -10,10 +10,10 @@
 /* A file that processes had mapped. Its symbols are by offset in the file. */
 struct vms_recorded_file {
 	uint64_t number;
-	char *path, *build_id;		  /* NULL: not known */
-	struct vms_symbol_table *symbols; /* NULL: none in the recording */
-	struct vms_recorded_code *code;	  /* NULL: none, or it is in `binary` by now */
-	struct vms_binary *binary;	  /* of which this code can be read; NULL: none */
+	char *path, *build_id;		  /* NULL: unknown */
+	struct vms_symbol_table *symbols; /* NULL: the recording has none */
+	struct vms_recorded_code *code;	  /* NULL: there is none, or `binary` has taken it */
+	struct vms_binary *binary;	  /* made of this code; NULL: not made, or no code */
 };
 
 /* A stack on a CPU, and how many samples have it. */
@@ -21,12 +21,12 @@ struct vms_recorded_stack {
 	uint32_t space, cpu;
 	const void *pcs; /* in the file */
 	size_t size;	 /* bytes */
-	uint64_t kinds;	 /* how many are the kernel's, how the walks ended, and whether it waits */
+	uint64_t kinds;	 /* number of kernel frames, how the walks ended, and whether it waits */
 	uint64_t weight;
-	uint32_t node; /* of the tree of its CPU, while a profile is made */
+	uint32_t node; /* of its CPU's tree, while a profile is made */
 };
 
-/* When a sample was taken, and of which thread. */
+/* The time and the thread of a sample. */
 struct vms_recorded_moment {
 	uint64_t time_ns;
 	struct vms_recorded_stack *stack;
@@ -45,15 +45,15 @@ struct vms_recording {
 	GHashTable *stacks;    /* struct vms_recorded_stack */
 	GArray *moments;       /* struct vms_recorded_moment, in the order of the file */
 	struct vms_symbol_table *kernel;
-	GArray *damages; /* struct vms_recording_damage */
-	GArray *told;
+	GArray *damages;	/* struct vms_recording_damage */
+	GArray *process_events; /* struct process_event */
 	struct vms_recording_stats stats;
 	bool has_session;
-	bool is_guest; /* else the threads are a host's */
+	bool is_guest; /* true for threads of a guest, false for a host's */
 	char *system, *release, *version, *machine, *host, *guest, *description, *unwinder,
 		*failure;
 	char *reasons[VMS_SAMPLE_N_FAILURES];
 	GArray *vcpus; /* struct vms_sample_stats of each, if it is a guest */
 	uint64_t cpus, begin_ns, first_ns, last_ns;
-	guint n_mappings; /* of all processes, before they were replaced */
+	guint n_mappings; /* of all processes and generations */
 };

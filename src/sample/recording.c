@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads recordings. A first pass over the file finds what was mapped when, and the names; the
- * records of a CPU may be before those of mappings that are older. A second one counts stacks.
+ * Reads recordings. The first pass over the file finds the mappings with their times, and the
+ * names. It is needed because a sample may be in the file before an older mapping. The second pass
+ * counts stacks.
  */
 #include "base/bytes.h"
 #include "capture/fxt_reader.h"
@@ -19,24 +20,25 @@
 #include <unistd.h>
 #include <vmscope/machine.h>
 
-#define MAPPINGS_LIMIT	  (1u << 13) /* of a process; a file may have them in the slowest order */
-#define MAPPINGS_ALL	  (1u << 22) /* of all, as births copy them */
+#define MAPPINGS_LIMIT                                                                             \
+	(1u << 13) /* of a process; a damaged file may have them in the slowest order */
+#define MAPPINGS_ALL	  (1u << 22) /* of all processes; a birth copies those of the parent */
 #define GENERATIONS_LIMIT 64
 #define DAMAGES_LIMIT	  1000
 #define CPUS_LIMIT	  4096
 
-enum told_kind { TOLD_PROCESS, TOLD_MAPPING };
+enum process_event_kind { EVENT_PROCESS, EVENT_MAPPING };
 
-/* An event that was told of a process. */
-struct told {
+/* An event of a process: a birth, a program, or a mapping. */
+struct process_event {
 	uint64_t time_ns;
-	enum told_kind kind;
+	enum process_event_kind kind;
 	uint32_t pid, parent;
 	char comm[VMS_COMM_SIZE];
 	uint64_t start, end, offset, file;
 };
 
-/* What a process had mapped for a time. */
+/* The mappings of a process for a period of time. */
 struct generation {
 	uint64_t from_ns;
 	char comm[VMS_COMM_SIZE];
@@ -83,7 +85,7 @@ void vms_recording_free(struct vms_recording *recording)
 	g_array_unref(recording->moments);
 	vms_symbol_table_unref(recording->kernel);
 	g_array_unref(recording->damages);
-	g_array_unref(recording->told);
+	g_array_unref(recording->process_events);
 	char *const texts[] = { recording->system,   recording->release,     recording->version,
 				recording->machine,  recording->host,	     recording->guest,
 				recording->unwinder, recording->description, recording->failure };
@@ -168,21 +170,21 @@ static void read_file(struct vms_recording *recording, const struct vms_fxt_reco
 	file->build_id = vms_records_text(event, "build id");
 }
 
-static void read_told(struct vms_recording *recording, const struct vms_fxt_record *event,
-		      uint64_t time_ns, enum told_kind kind)
+static void read_process_event(struct vms_recording *recording, const struct vms_fxt_record *record,
+			       uint64_t time_ns, enum process_event_kind kind)
 {
-	struct told told = { .time_ns = time_ns,
-			     .kind = kind,
-			     .pid = (uint32_t)event->thread.pid,
-			     .parent = (uint32_t)vms_records_number(event, "parent"),
-			     .start = vms_records_number(event, "start"),
-			     .end = vms_records_number(event, "end"),
-			     .offset = vms_records_number(event, "offset"),
-			     .file = vms_records_number(event, "file") };
-	g_autofree char *comm = vms_records_text(event, "comm");
-	g_strlcpy(told.comm, comm ? comm : "", sizeof(told.comm));
-	if (kind == TOLD_PROCESS || told.end > told.start)
-		g_array_append_val(recording->told, told);
+	struct process_event event = { .time_ns = time_ns,
+				       .kind = kind,
+				       .pid = (uint32_t)record->thread.pid,
+				       .parent = (uint32_t)vms_records_number(record, "parent"),
+				       .start = vms_records_number(record, "start"),
+				       .end = vms_records_number(record, "end"),
+				       .offset = vms_records_number(record, "offset"),
+				       .file = vms_records_number(record, "file") };
+	g_autofree char *comm = vms_records_text(record, "comm");
+	g_strlcpy(event.comm, comm ? comm : "", sizeof(event.comm));
+	if (kind == EVENT_PROCESS || event.end > event.start)
+		g_array_append_val(recording->process_events, event);
 }
 
 /* Adds the symbols of an attachment, a line each. */
@@ -256,9 +258,9 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 	} else if (vms_records_is_event(record, "file")) {
 		read_file(recording, record);
 	} else if (vms_records_is_event(record, "process")) {
-		read_told(recording, record, time_ns, TOLD_PROCESS);
+		read_process_event(recording, record, time_ns, EVENT_PROCESS);
 	} else if (vms_records_is_event(record, "mapping")) {
-		read_told(recording, record, time_ns, TOLD_MAPPING);
+		read_process_event(recording, record, time_ns, EVENT_MAPPING);
 	} else if (vms_records_is_event(record, "failures")) {
 		read_failure(recording, record);
 	} else {
@@ -314,7 +316,7 @@ static struct generation *last_generation(const struct process *process)
 		       : NULL;
 }
 
-/* Begins a generation with a copy of the mappings of `of`, which may be NULL. */
+/* Begins a generation with a copy of the mappings of `of`, or none if that is NULL. */
 static struct generation *begin_generation(struct vms_recording *recording, struct process *process,
 					   uint64_t from_ns, const struct generation *of,
 					   const char *comm)
@@ -330,33 +332,33 @@ static struct generation *begin_generation(struct vms_recording *recording, stru
 	return last_generation(process);
 }
 
-static void apply_mapping(struct vms_recording *recording, const struct told *told)
+static void apply_mapping(struct vms_recording *recording, const struct process_event *event)
 {
-	struct process *process = get_process(recording, told->pid);
+	struct process *process = get_process(recording, event->pid);
 	struct generation *generation = last_generation(process);
-	const struct vms_recorded_file *file = get_file(recording, told->file);
-	const struct vms_mapping mapping = { .start = told->start,
-					     .end = told->end,
-					     .file = told->file,
-					     .offset = told->offset,
+	const struct vms_recorded_file *file = get_file(recording, event->file);
+	const struct vms_mapping mapping = { .start = event->start,
+					     .end = event->end,
+					     .file = event->file,
+					     .offset = event->offset,
 					     .name = file->path,
 					     .build_id = file->build_id };
 	const struct vms_mapping *before =
-		generation ? vms_mappings_find(generation->mappings, told->start) : NULL;
+		generation ? vms_mappings_find(generation->mappings, event->start) : NULL;
 	if (!generation)
-		generation = begin_generation(recording, process, told->time_ns, NULL, "");
-	else if (before && before->file != told->file &&
+		generation = begin_generation(recording, process, event->time_ns, NULL, "");
+	else if (before && before->file != event->file &&
 		 process->generations->len < GENERATIONS_LIMIT)
-		generation = begin_generation(recording, process, told->time_ns, generation, "");
+		generation = begin_generation(recording, process, event->time_ns, generation, "");
 	if (recording->n_mappings == MAPPINGS_ALL)
 		return;
 	vms_mappings_put(generation->mappings, &mapping, MAPPINGS_LIMIT);
 	recording->n_mappings++;
 }
 
-static int compare_told(const void *a, const void *b)
+static int compare_events(const void *a, const void *b)
 {
-	const struct told *x = a, *y = b;
+	const struct process_event *x = a, *y = b;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
@@ -384,16 +386,18 @@ static void make_spaces(struct vms_recording *recording)
 {
 	GHashTableIter iter;
 	gpointer key, value;
-	g_array_sort(recording->told, compare_told); /* stable: it merges */
-	for (guint i = 0; i < recording->told->len; i++) {
-		const struct told *told = &g_array_index(recording->told, struct told, i);
-		if (told->kind == TOLD_MAPPING) {
-			apply_mapping(recording, told);
+	g_array_sort(recording->process_events, compare_events); /* stable: it merges */
+	for (guint i = 0; i < recording->process_events->len; i++) {
+		const struct process_event *event =
+			&g_array_index(recording->process_events, struct process_event, i);
+		if (event->kind == EVENT_MAPPING) {
+			apply_mapping(recording, event);
 			continue;
 		}
-		struct process *parent = told->parent ? get_process(recording, told->parent) : NULL;
-		begin_generation(recording, get_process(recording, told->pid), told->time_ns,
-				 last_generation(parent), told->comm);
+		struct process *parent =
+			event->parent ? get_process(recording, event->parent) : NULL;
+		begin_generation(recording, get_process(recording, event->pid), event->time_ns,
+				 last_generation(parent), event->comm);
 	}
 	g_hash_table_iter_init(&iter, recording->files);
 	while (g_hash_table_iter_next(&iter, &key, &value)) {
@@ -404,7 +408,7 @@ static void make_spaces(struct vms_recording *recording)
 			file->binary = vms_recorded_code_make_binary(
 				g_steal_pointer(&file->code), file->path ? file->path : "[file]");
 	}
-	/* Anywhere: a guest may be a kernel that is its own program. */
+	/* At any address, because a guest may be a kernel without programs. */
 	const struct vms_mapping kernel = { .end = UINT64_MAX,
 					    .kind = VMS_MAPPING_KERNEL,
 					    .symbols = recording->kernel };
@@ -527,9 +531,9 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 	ret->space = stack->space;
 }
 
-/* ---- what it gives ----------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
-/* Reads the first bytes alone: a file that is none may be large. */
+/* Checks the first bytes, because a file that is not a recording may be large. */
 static bool check_magic(const char *path, GError **error)
 {
 	uint8_t head[8];
@@ -546,11 +550,13 @@ static bool check_magic(const char *path, GError **error)
 	if (vms_fxt_is_file((struct vms_bytes) { head, (size_t)size }))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-		    "%s is no recording: it does not begin as the Fuchsia Trace Format does", path);
+		    "%s is not a recording: it lacks the magic number of the Fuchsia Trace Format",
+		    path);
 	return false;
 }
 
-/* Reads all of the file: one that was mapped and becomes shorter meanwhile would end the program.
+/*
+ * Reads the whole file. It is not mapped, because a mapped file that is truncated ends the program.
  */
 static bool load_bytes(struct vms_recording *recording, const char *path, GError **error)
 {
@@ -558,7 +564,7 @@ static bool load_bytes(struct vms_recording *recording, const char *path, GError
 	gsize size;
 	if (g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-			    "cannot read recording %s: it is no regular file", path);
+			    "cannot read recording %s: it is not a regular file", path);
 		return false;
 	}
 	if (!check_magic(path, error))
@@ -580,7 +586,7 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	recording->stacks = g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
 	recording->moments = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_moment));
 	recording->damages = g_array_new(FALSE, FALSE, sizeof(struct vms_recording_damage));
-	recording->told = g_array_new(FALSE, FALSE, sizeof(struct told));
+	recording->process_events = g_array_new(FALSE, FALSE, sizeof(struct process_event));
 	recording->kernel = vms_symbol_table_new("vmlinux");
 	recording->vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_sample_stats));
 	recording->symbolizer = vms_symbolizer_new();

@@ -92,7 +92,7 @@ static const struct piece *get_piece(const struct vms_recorded_code *code, size_
 	return &g_array_index(code->pieces, struct piece, i);
 }
 
-/* Reads what lies in pieces that follow each other. */
+/* Reads bytes from adjacent pieces. */
 static bool read_pieces(void *data, uint64_t offset, void *buf, size_t size)
 {
 	const struct vms_recorded_code *code = data;

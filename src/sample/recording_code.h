@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code that a recording takes along: the functions that samples have found executing. So its
- * instructions can be shown when the files have gone.
+ * The code in a recording: the functions that were executing in samples. So their instructions can
+ * be shown without the files.
  */
 #pragma once
 
@@ -9,17 +9,17 @@
 #include "symbol/binary.h"
 #include <glib.h>
 
-/* Bytes of code in a recording. */
+/* The limit of bytes of code in a recording. */
 #define VMS_RECORDED_CODE_LIMIT (UINT64_C(16) << 20)
 
 /*
- * Appends `size` bytes at `offset` of a file, as attachments that belong to the end of a recording.
- * `*left` is how many bytes there may still be; code that does not fit in is left out.
+ * Appends `size` bytes at `offset` of a file, as attachments for the end of a recording. `*left` is
+ * the number of bytes that may still be added, and is counted down. Code beyond it is left out.
  */
 void vms_recorded_code_put(GByteArray *out, uint64_t file, struct vms_binary *binary,
 			   uint64_t offset, uint64_t size, uint64_t *left);
 
-/* Pieces of a file as they were recorded. */
+/* The recorded pieces of a file. */
 typedef struct vms_recorded_code vms_recorded_code;
 
 struct vms_recorded_code *vms_recorded_code_new(void);
@@ -27,10 +27,12 @@ void vms_recorded_code_free(struct vms_recorded_code *code);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_recorded_code, vms_recorded_code_free)
 /* Adds a piece. The bytes are copied. */
 void vms_recorded_code_add(struct vms_recorded_code *code, uint64_t offset, struct vms_bytes bytes);
-/* Makes a binary of which these pieces can be read. Takes the code. */
+/* Makes a binary with these pieces. Takes the code. */
 struct vms_binary *vms_recorded_code_make_binary(struct vms_recorded_code *code, const char *path);
 
-/* Takes the payload of an attachment apart: which file, where in it, the code. False if it is none.
+/*
+ * Splits the payload of an attachment into the number of a file, an offset and the code. False if
+ * it is invalid.
  */
 bool vms_recorded_code_parse(struct vms_bytes payload, uint64_t *file, uint64_t *offset,
 			     struct vms_bytes *code);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the names of all functions that samples of a recording were in, and the code of those that
- * were executing, so that it needs nothing else any more.
+ * Finds the names of all functions in the samples of a recording, and the code of those that were
+ * executing. With these, the recording can be read on any host.
  */
 #include "capture/sample_records.h"
 #include "sample/name_attachment.h"
@@ -22,7 +22,9 @@ static void add_symbol(struct vms_name_attachment *attachment, const struct vms_
 
 /* ---- the kernel -------------------------------------------------------------------- */
 
-/* Reads /proc/kallsyms. Without the right to see addresses all of them are 0. */
+/*
+ * Reads /proc/kallsyms. The table is empty without the right to see addresses: they are all 0 then.
+ */
 static struct vms_symbol_table *read_kallsyms(void)
 {
 	struct vms_symbol_table *table = vms_symbol_table_new("vmlinux");
@@ -44,7 +46,7 @@ static struct vms_symbol_table *read_kallsyms(void)
 
 /* ---- files ------------------------------------------------------------------------- */
 
-/* Opens a file, if it still is the one that was mapped. */
+/* Opens a file if it still is the mapped one. */
 static struct vms_binary *open_binary(const struct vms_recorded_file *file)
 {
 	struct vms_file_source source;
@@ -57,19 +59,19 @@ static struct vms_binary *open_binary(const struct vms_recorded_file *file)
 		       : NULL;
 }
 
-/* A file, and the attachment that gets the symbols which are needed. */
+/* A file, and the attachment of its symbols. */
 struct named_file {
-	struct vms_binary *binary; /* NULL: it is gone, or another one */
+	struct vms_binary *binary; /* NULL: the file is gone, or is another one */
 	struct vms_name_attachment attachment;
-	GHashTable *code; /* offsets of functions whose code was written, as pointers */
+	GHashTable *code; /* offsets of functions whose code was written */
 };
 
-/* What all files share. */
+/* Shared by all files. */
 struct naming {
 	struct vms_recording *recording;
 	GHashTable *named; /* struct named_file by struct vms_recorded_file */
 	GByteArray *out;
-	uint64_t code_left; /* bytes that may still be written */
+	uint64_t code_left; /* bytes of code that may still be written */
 };
 
 static void free_named(void *data)
@@ -95,7 +97,7 @@ static struct named_file *get_named(struct naming *naming, struct vms_recorded_f
 	return found;
 }
 
-/* Writes the code of a function in which a sample was, once. */
+/* Writes the code of a sample's function, once. */
 static void write_code(struct naming *naming, struct named_file *named, uint64_t file,
 		       uint64_t offset)
 {
@@ -133,7 +135,7 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 	struct vms_name_attachment kernel;
 	GHashTableIter iter;
 	gpointer key;
-	if (recording->is_guest) /* its session has told of all names */
+	if (recording->is_guest) /* its session has recorded all names */
 		return;
 	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	vms_records_put_start(out);

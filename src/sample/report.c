@@ -27,7 +27,7 @@ struct vms_sample_report {
 	GCond changed;
 	unsigned depth;
 	struct vms_guest *guest;
-	bool starting; /* somebody is in vms_sample_report_start */
+	bool starting; /* a thread is in vms_sample_report_start */
 	enum vms_sample_state state;
 	enum vms_sample_end end;
 	GError *error;
@@ -125,8 +125,8 @@ static int get_percent(uint64_t elapsed_ns, uint64_t duration_ns)
 }
 
 /*
- * Reports the progress, refreshes the guest, ends the run if it is time, and waits until something
- * is to do again. Called with the lock held, which it releases meanwhile.
+ * Reports the progress, refreshes the guest, ends the run if its time is over, and waits until the
+ * next of these is due. Called with the lock held, which it releases during all of this.
  */
 static void watch_run(struct vms_sample_report *report, uint64_t *modules_ns)
 {
@@ -201,7 +201,7 @@ static struct vms_guest *find_guest(struct vms_sample_report *report, GError **e
 	}
 	vms_guest_refresh(report->guest, &failure);
 	if (failure)
-		vms_log(VMS_LOG_INFO, "what is known of the guest may be old: %s",
+		vms_log(VMS_LOG_INFO, "the facts about the guest may be outdated: %s",
 			failure->message);
 	return vms_guest_ref(report->guest);
 }
@@ -267,7 +267,7 @@ static bool start_run(struct vms_sample_report *report, struct vms_run *run, uin
 	return true;
 }
 
-/* Claims the start, so that nobody else starts meanwhile. Joins the last run's thread. */
+/* Claims the start, so that no other thread starts a run. Joins the last run's thread. */
 static bool claim_start(struct vms_sample_report *report, GError **error)
 {
 	GThread *thread = NULL;

@@ -17,9 +17,11 @@
 #define NODE_LIMIT (UINT32_C(16) << 20)
 /* Samples of all vCPUs whose time is kept. They take 192 MiB. */
 #define TIME_LIMIT ((size_t)8 << 20)
-/* A run ends after so many wrong answers without a sample between them. */
+/* A run ends after this number of invalid answers in a row. */
 #define FAILURES_LIMIT 5
-/* A run ends after so long without an answer. It is long: storage stalls, and hosts swap. */
+/*
+ * A run ends after this time without an answer. It is long, because storage stalls and hosts swap.
+ */
 #define SILENCE_LIMIT_NS UINT64_C(30000000000)
 /* How long to wait at a run's end for a sample that is being taken. */
 #define GRACE_NS UINT64_C(1000000000)
@@ -35,9 +37,9 @@ struct vms_sampler {
 	unsigned first, n; /* vCPUs that it samples */
 	int timer_fd;
 	struct vms_memory *memory;
-	struct vms_memory *late_memory;	   /* for what is read after the hold */
+	struct vms_memory *late_memory;	   /* for reads after the hold */
 	struct vms_sample_record *records; /* n of them */
-	struct vms_user_copy *copies;	   /* n of them: what is left to walk of the records */
+	struct vms_user_copy *copies;	   /* n of them: the copied stacks of the records */
 	int *outcomes;			   /* n of them, of this tick */
 	unsigned failures;		   /* since the last sample */
 	uint64_t answered_ns;		   /* time of the last sample, or of the run's begin */
@@ -110,8 +112,8 @@ static void drop_torn_samples(struct vms_sampler *sampler, GError *failure)
 }
 
 /*
- * Notes that the engine refused to hold. Takes the failure, and moves it to *error unless it passes
- * by itself.
+ * Notes that the engine refused to hold. Takes the failure, and moves it to *error unless the
+ * refusal is temporary.
  */
 static void note_refused_hold(struct vms_sampler *sampler, GError *failure, GError **error)
 {
@@ -162,7 +164,8 @@ static bool hold_and_capture(struct vms_sampler *sampler, hold_function hold, GE
 	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_INVALID_STATE)) {
 		drop_torn_samples(sampler, failure);
 	} else if (!released) {
-		/* The sample was taken. The ticks until the machine can be held again are missed.
+		/*
+		 * The sample was taken. The ticks until the machine can be held again are missed.
 		 */
 		note_reason(sampler->run, VMS_SAMPLE_FAIL_HOLD, failure->message);
 		keep_error(error, failure);
@@ -189,7 +192,7 @@ static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *st
 	return false;
 }
 
-/* Adds a sample to the tree, or gives it away. True if it has addresses that are new. */
+/* Adds a sample to the tree, or passes it to `take`. True if it has new addresses. */
 static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
 			const struct vms_sample_record *record, uint64_t begin_ns, uint64_t held_ns)
 {
@@ -200,8 +203,8 @@ static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
 }
 
 /*
- * Counts the outcomes of a tick. Walks what was only copied under the hold, and keeps the samples.
- * Returns how many were taken.
+ * Counts the outcomes of a tick. Walks the stacks that were copied under the hold, and keeps the
+ * samples. Returns how many were taken.
  */
 static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint64_t held_ns)
 {
@@ -270,15 +273,15 @@ static void refresh_guest(struct vms_run *run, GError **error)
 		return;
 	run->refreshed_ns = vms_clock_now_ns();
 	run->refresh_took_ns = run->refreshed_ns - begin_ns;
-	vms_log(VMS_LOG_DEBUG, "read anew what code is loaded: %.1f ms",
+	vms_log(VMS_LOG_DEBUG, "read again which code is loaded: %.1f ms",
 		(double)run->refresh_took_ns / 1e6);
 }
 
 /*
- * Refreshes the guest if the records have code of modules that have just come or gone. True if it
- * did: the vCPUs must be sampled again, because a refresh takes too long to hold them. Does nothing
- * while another thread is sampling. Called with guest_lock held for reading, and releases it
- * meanwhile.
+ * Refreshes the guest if the records have code of modules that were just loaded or unloaded. True
+ * if it did: the vCPUs must be sampled again, because a refresh takes too long to hold them. Does
+ * nothing while another thread is sampling. Called with guest_lock held for reading, and releases
+ * it meanwhile.
  */
 static bool refresh_changed_code(struct vms_sampler *sampler)
 {
@@ -541,7 +544,7 @@ void vms_run_join(struct vms_run *run)
 	vms_machine_give_up_at(run->options.machine, 0);
 }
 
-/* ---- what was sampled ------------------------------------------------- */
+/* ---- results ---------------------------------------------------------- */
 
 static uint64_t count_ticks(struct vms_run *run)
 {
@@ -583,7 +586,7 @@ void vms_run_refresh_guest(struct vms_run *run)
 	refresh_guest(run, &error);
 	if (error)
 		vms_log(VMS_LOG_DEBUG,
-			"some code has no name, and the guest cannot be read anew: %s",
+			"some code has no name, and the guest cannot be read again: %s",
 			error->message);
 	/* Try again later: the machine may answer then. */
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT))
@@ -617,7 +620,7 @@ GArray *vms_run_read_tasks(struct vms_run *run, GError **error)
 
 void vms_run_read_files(struct vms_run *run)
 {
-	/* A reader: the sampling threads go on, and nobody exchanges the guest meanwhile. */
+	/* As a reader: sampling threads continue, and no thread exchanges the guest. */
 	g_rw_lock_reader_lock(&run->guest_lock);
 	vms_guest_read_files(run->options.guest);
 	g_rw_lock_reader_unlock(&run->guest_lock);

@@ -20,9 +20,9 @@ struct vms_run_options {
 	unsigned depth;
 	bool leaf_first;
 	/*
-	 * If it is there, it gets the samples, and none are kept. Called from a sampling thread
-	 * after the release, with a sample that vms_capture_note_code has seen and when its hold
-	 * began. True: it has addresses that were not seen before.
+	 * Receives the samples, which are not kept then. NULL: samples are kept. Called from a
+	 * sampling thread after the release, with a sample that vms_capture_note_code has seen, and
+	 * the time at which its hold began. Returns true if the sample has new addresses.
 	 */
 	bool (*take)(const struct vms_sample_record *record, uint64_t begin_ns, void *data);
 	/* Called for a sample while its vCPU is held, to read more of `memory`. May be NULL. */
@@ -39,7 +39,7 @@ typedef struct vms_run {
 	GMutex lock;		   /* guards all up to `reasons`; taken after other locks */
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; 0 before it happens */
 	uint64_t limit_ns;	   /* when its time is over, or UINT64_MAX */
-	char *reasons[VMS_SAMPLE_N_FAILURES]; /* what the first failure of each kind said */
+	char *reasons[VMS_SAMPLE_N_FAILURES]; /* the message of the first failure of each kind */
 	int stop_fd;			      /* an eventfd; readable when the threads must stop */
 	struct vms_sampler *samplers;
 	unsigned n_samplers;
@@ -83,9 +83,8 @@ void vms_run_stats(struct vms_run *run, unsigned vcpu, struct vms_sample_stats *
 char *vms_run_reason(struct vms_run *run, enum vms_sample_failure failure);
 
 /*
- * Refreshes the guest if code without a name was seen: reads its modules anew, or finds a kernel
- * that has booted meanwhile. Does nothing while a sample is being taken; the next call does it
- * then.
+ * Refreshes the guest if code without a name was seen: reads its modules again, or finds a kernel
+ * that has booted since. Does nothing while a sample is being taken: the next call does it.
  */
 void vms_run_refresh_guest(struct vms_run *run);
 /* True if the machine was paused by others at the last tick. Call it from any thread. */
@@ -96,7 +95,7 @@ bool vms_run_is_paused(const struct vms_run *run);
  */
 void vms_run_lock_guest(struct vms_run *run);
 void vms_run_unlock_guest(struct vms_run *run);
-/* As vms_guest_tasks, while the run goes on. A list may be torn. */
+/* Like vms_guest_tasks, during the run. A list may be torn. */
 GArray *vms_run_read_tasks(struct vms_run *run, GError **error);
 /* Opens the files behind the user addresses that were seen: see vms_guest_read_files. */
 void vms_run_read_files(struct vms_run *run);

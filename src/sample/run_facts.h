@@ -4,9 +4,9 @@
 
 #include <vmscope/run_facts.h>
 
-/* Makes facts of a machine and its guest. `guest` may be NULL. They tell nothing of a run yet. */
+/* Makes facts of a machine and its guest, without those of a run. `guest` may be NULL. */
 struct vms_run_facts *vms_run_facts_new(struct vms_machine *machine, const struct vms_guest *guest);
-/* Sets when the run began, in ns of CLOCK_MONOTONIC, and the same by the clock of today. */
+/* Sets the time at which the run began, in ns of CLOCK_MONOTONIC, and the date. */
 void vms_run_facts_set_begin(struct vms_run_facts *facts, uint64_t begin_ns);
 /* Sets the title. All other facts must be set before. */
 void vms_run_facts_set_title(struct vms_run_facts *facts);

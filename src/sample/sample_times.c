@@ -14,7 +14,7 @@ void vms_sample_times_clear(struct vms_sample_times *times)
 	times->n = times->capacity = 0;
 }
 
-/* Grows by half, as much as doubling would leave too much of a long run's memory unused. */
+/* Grows by half. Doubling would leave too much memory of a long run unused. */
 static bool make_room(struct vms_sample_times *times)
 {
 	if (times->n < times->capacity)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When the samples of a tree were taken, and of which thread. A sample takes 24 bytes here. Whoever
- * owns it guards it.
+ * The times and threads of a tree's samples, with 24 bytes for each. The owner has to lock it.
  */
 #pragma once
 
@@ -21,9 +20,9 @@ struct vms_sample_times {
 	size_t n, capacity, limit;
 };
 
-/* `limit` is the most samples that are noted. */
+/* At most `limit` samples are noted. */
 void vms_sample_times_init(struct vms_sample_times *times, size_t limit);
 void vms_sample_times_clear(struct vms_sample_times *times);
-/* Notes a sample. Beyond the limit, and without memory, it is left to the tree alone. */
+/* Notes a sample. Beyond the limit, or without memory, only the tree has it. */
 void vms_sample_times_add(struct vms_sample_times *times, const struct vms_sample_record *record,
 			  uint32_t node);

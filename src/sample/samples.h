@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The samples of one vCPU: its call tree, their times, and its counts. All functions are for any
- * thread. */
+/* The samples of one vCPU: call tree, times, and counts. Any thread may call these functions. */
 #pragma once
 
 #include "base/histogram.h"
@@ -17,13 +16,13 @@ struct vms_samples {
 	struct vms_histogram held_ns;
 };
 
-/* The tree may have `node_limit` nodes. Of `time_limit` samples the time is kept. */
+/* The tree has at most `node_limit` nodes. The times of the first `time_limit` samples are kept. */
 void vms_samples_init(struct vms_samples *samples, uint32_t node_limit, size_t time_limit);
 void vms_samples_clear(struct vms_samples *samples);
 
 /*
- * Counts a sample that vms_capture_note_code has seen, and its hold in ns. True if the tree has got
- * new nodes by it.
+ * Counts a sample that vms_capture_note_code has seen, and its hold in ns. True if the tree has
+ * new nodes.
  */
 bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record *record,
 		     bool leaf_first, uint64_t held_ns);
@@ -31,12 +30,12 @@ bool vms_samples_add(struct vms_samples *samples, const struct vms_sample_record
 void vms_samples_count(struct vms_samples *samples, const struct vms_sample_record *record,
 		       uint64_t held_ns);
 /*
- * Counts `weight` samples with the stack of a record in a tree, with its process if `space` tells
- * it. Returns the node.
+ * Counts `weight` samples with the stack of a record in a tree, with the process if `space` is
+ * known. Returns the node.
  */
 uint32_t vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
 			      bool leaf_first, uint64_t weight);
 /* Counts a failure. */
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason);
-/* Gets the counts but for missed ticks, which vms_run_stats adds. */
+/* Gets the counts without missed ticks, which vms_run_stats adds. */
 void vms_samples_stats(struct vms_samples *samples, struct vms_sample_stats *ret);

@@ -7,17 +7,17 @@
 #include "symbol/mappings.h"
 #include <string.h>
 
-/* Mappings of a process of which the session is told, and files of all. */
+/* Limits of recorded mappings of a process, and of files of all processes. */
 #define MAPPINGS_LIMIT (1u << 13)
 #define FILES_LIMIT    (1u << 20)
-/* Addresses that are named. They take 128 MiB. */
+/* The limit of addresses to name. They take 128 MiB. */
 #define ADDRESSES_LIMIT (UINT32_C(4) << 20)
 
 struct seen_file {
 	uint64_t id;	  /* as in struct vms_mapping */
 	const char *name; /* the symbolizer's */
 	uint32_t number;
-	uint32_t space; /* a place where it was mapped */
+	uint32_t space; /* a space in which it was mapped */
 	uint64_t va;
 };
 
@@ -26,13 +26,12 @@ struct vms_seen_code {
 	struct vms_symbolizer *symbolizer;
 	uint32_t files_before;
 	GPtrArray *files; /* struct seen_file, by number */
-	GTree *by_id;	  /* the same; a guest could slow a hash table */
-	/* What was told of each space, an array of mappings; NULL: nothing yet. Their `stamp` is
-	 * the number of the file. */
+	GTree *by_id;	  /* the same; a tree, because a guest could make a hash table slow */
+	/* By space: the array of its recorded mappings, or NULL. `stamp` is a file's number. */
 	GPtrArray *spaces;
 	GTree *last_space;	    /* of each process, plus one */
-	struct vms_tree *addresses; /* keys of all addresses that were seen */
-	uint64_t code_left;	    /* bytes of code that may still be told */
+	struct vms_tree *addresses; /* keys: all addresses of samples */
+	uint64_t code_left;	    /* bytes of code that may still be recorded */
 };
 
 static void unref_mappings(void *data)
@@ -85,31 +84,31 @@ void vms_seen_code_free(struct vms_seen_code *seen)
 /* ---- processes and mappings -------------------------------------------------------- */
 
 /*
- * Returns what was told of the space of a sample, and tells of its process if the last sample of it
- * was in another space: it has begun another program, or has another name.
+ * Returns the recorded mappings of a sample's space. If the last sample of the process was in
+ * another space, the process has a new program or a new name, and is recorded.
  */
-static GArray *tell_space(struct vms_seen_code *seen, const struct vms_sample_record *sample)
+static GArray *record_space(struct vms_seen_code *seen, const struct vms_sample_record *sample)
 {
 	const void *pid = GUINT_TO_POINTER(sample->pid);
 	const uint32_t last = GPOINTER_TO_UINT(g_tree_lookup(seen->last_space, pid));
 	if (sample->space >= seen->spaces->len)
 		g_ptr_array_set_size(seen->spaces, (gint)sample->space + 1);
-	GArray *told = seen->spaces->pdata[sample->space];
+	GArray *recorded = seen->spaces->pdata[sample->space];
 	const bool is_same = last == sample->space + 1 || sample->pid == 0;
-	if (told && is_same)
-		return told;
+	if (recorded && is_same)
+		return recorded;
 	const struct vms_process *process = vms_symbolizer_process(seen->symbolizer, sample->space);
-	unref_mappings(told);
-	told = seen->spaces->pdata[sample->space] = vms_mappings_new();
-	/* The idle tasks of all CPUs are one process. */
+	unref_mappings(recorded);
+	recorded = seen->spaces->pdata[sample->space] = vms_mappings_new();
+	/* The idle tasks of all CPUs count as one process. */
 	if (process && (sample->pid || !last))
-		vms_sampler_tell_process(seen->sampler, sample->time_ns, sample->pid, 0,
-					 sample->pid ? process->comm : "swapper");
+		vms_sampler_record_process(seen->sampler, sample->time_ns, sample->pid, 0,
+					   sample->pid ? process->comm : "swapper");
 	g_tree_replace(seen->last_space, (gpointer)pid, GUINT_TO_POINTER(sample->space + 1));
-	return told;
+	return recorded;
 }
 
-/* Returns the number of a mapping's file; 0: there are too many. */
+/* Returns the number of a mapping's file, or 0 if there are too many files. */
 static uint32_t number_file(struct vms_seen_code *seen, const struct vms_mapping *mapping,
 			    uint32_t space)
 {
@@ -131,21 +130,21 @@ static uint32_t number_file(struct vms_seen_code *seen, const struct vms_mapping
 	return file->number;
 }
 
-static bool is_told(const struct vms_mapping *told, const struct vms_mapping *mapping)
+static bool is_recorded(const struct vms_mapping *recorded, const struct vms_mapping *mapping)
 {
-	return told && told->start == mapping->start && told->end == mapping->end &&
-	       told->offset == mapping->offset && told->file == mapping->file &&
-	       told->name == mapping->name;
+	return recorded && recorded->start == mapping->start && recorded->end == mapping->end &&
+	       recorded->offset == mapping->offset && recorded->file == mapping->file &&
+	       recorded->name == mapping->name;
 }
 
-/* Tells of the mapping that an address is in. Returns the number of its file, or 0. */
-static uint32_t tell_mapping(struct vms_seen_code *seen, const struct vms_sample_record *sample,
-			     GArray *told, uint64_t va, struct vms_mapping *ret)
+/* Records the mapping that contains an address. Returns the number of its file, or 0. */
+static uint32_t record_mapping(struct vms_seen_code *seen, const struct vms_sample_record *sample,
+			       GArray *recorded, uint64_t va, struct vms_mapping *ret)
 {
 	if (!vms_symbolizer_mapping(seen->symbolizer, sample->space, va, ret))
 		return 0;
-	const struct vms_mapping *known = vms_mappings_find(told, va);
-	if (is_told(known, ret))
+	const struct vms_mapping *known = vms_mappings_find(recorded, va);
+	if (is_recorded(known, ret))
 		return (uint32_t)known->stamp;
 	const uint32_t number = number_file(seen, ret, sample->space);
 	if (number == 0)
@@ -153,13 +152,16 @@ static uint32_t tell_mapping(struct vms_seen_code *seen, const struct vms_sample
 	ret->symbols = NULL;
 	ret->binary = NULL;
 	ret->stamp = number;
-	vms_mappings_put(told, ret, MAPPINGS_LIMIT);
-	vms_sampler_tell_mapping(seen->sampler, sample->time_ns, sample->pid, ret->start, ret->end,
-				 ret->offset, number);
+	vms_mappings_put(recorded, ret, MAPPINGS_LIMIT);
+	vms_sampler_record_mapping(seen->sampler, sample->time_ns, sample->pid, ret->start,
+				   ret->end, ret->offset, number);
 	return number;
 }
 
-/* Addresses of the kernel have the kind LOADED_PC; others PC if they were executing, or RETURN. */
+/*
+ * Notes an address. The kind is LOADED_PC in the kernel; elsewhere PC if it was executing, or
+ * RETURN.
+ */
 static void note_address(struct vms_seen_code *seen, enum vms_tree_kind kind, uint32_t owner,
 			 uint64_t value)
 {
@@ -170,7 +172,7 @@ static void note_address(struct vms_seen_code *seen, enum vms_tree_kind kind, ui
 bool vms_seen_code_note(struct vms_seen_code *seen, const struct vms_sample_record *sample)
 {
 	const uint32_t before = seen->addresses->n_nodes;
-	GArray *told = sample->space != VMS_NO_SPACE ? tell_space(seen, sample) : NULL;
+	GArray *recorded = sample->space != VMS_NO_SPACE ? record_space(seen, sample) : NULL;
 	for (unsigned i = 0; i < sample->stack.n; i++) {
 		const struct vms_frame *frame = &sample->stack.frame[i];
 		const uint64_t va = frame->pc - frame->is_return;
@@ -179,7 +181,8 @@ bool vms_seen_code_note(struct vms_seen_code *seen, const struct vms_sample_reco
 			note_address(seen, VMS_TREE_LOADED_PC, frame->code, va);
 			continue;
 		}
-		const uint32_t file = told ? tell_mapping(seen, sample, told, va, &mapping) : 0;
+		const uint32_t file =
+			recorded ? record_mapping(seen, sample, recorded, va, &mapping) : 0;
 		if (file)
 			note_address(seen, i == 0 ? VMS_TREE_PC : VMS_TREE_RETURN, file,
 				     va - mapping.start + mapping.offset);
@@ -223,10 +226,10 @@ static void name_kernel_address(struct vms_seen_code *seen, const struct vms_tre
 	vms_name_attachment_add(names, location.start, location.size, name);
 }
 
-/* Tells of the functions at `n` offsets of a file, and of the code of those that were executing. */
-static void tell_functions(struct vms_seen_code *seen, const struct seen_file *file,
-			   const struct vms_mapping *mapping, const struct vms_tree_node *offsets,
-			   size_t n, GByteArray *out)
+/* Records the functions at `n` offsets of a file, and the code of those that were executing. */
+static void record_functions(struct vms_seen_code *seen, const struct seen_file *file,
+			     const struct vms_mapping *mapping, const struct vms_tree_node *offsets,
+			     size_t n, GByteArray *out)
 {
 	const struct vms_symbol_table *functions = vms_mappings_functions(mapping);
 	struct vms_name_attachment names;
@@ -248,18 +251,18 @@ static void tell_functions(struct vms_seen_code *seen, const struct seen_file *f
 	vms_name_attachment_end(&names);
 }
 
-static void tell_file(struct vms_seen_code *seen, const struct seen_file *file,
-		      const struct vms_tree_node *offsets, size_t n, GByteArray *out)
+static void record_file(struct vms_seen_code *seen, const struct seen_file *file,
+			const struct vms_tree_node *offsets, size_t n, GByteArray *out)
 {
 	struct vms_mapping mapping;
 	const bool is_mapped =
 		vms_symbolizer_mapping(seen->symbolizer, file->space, file->va, &mapping) &&
 		mapping.file == file->id;
-	vms_sampler_tell_file(seen->sampler, file->number, file->name,
-			      is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
-							  : NULL);
+	vms_sampler_record_file(seen->sampler, file->number, file->name,
+				is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
+							    : NULL);
 	if (is_mapped && vms_mappings_functions(&mapping))
-		tell_functions(seen, file, &mapping, offsets, n, out);
+		record_functions(seen, file, &mapping, offsets, n, out);
 }
 
 uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
@@ -271,7 +274,7 @@ uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
 	uint32_t first = 0, next;
 	vms_records_put_start(out);
 	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
-	if (n > 0) /* nothing is added any more */
+	if (n > 0) /* no address is added after this */
 		qsort(nodes, n, sizeof(*nodes), compare_addresses);
 	for (; first < n; first = next) {
 		next = first;
@@ -282,9 +285,10 @@ uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
 		}
 		const uint32_t file = nodes[first].key.owner - seen->files_before - 1;
 		if (!is_kernel(&nodes[first]))
-			tell_file(seen, seen->files->pdata[file], &nodes[first], next - first, out);
+			record_file(seen, seen->files->pdata[file], &nodes[first], next - first,
+				    out);
 	}
 	vms_name_attachment_end(&kernel);
-	vms_sampler_tell_records(seen->sampler, out);
+	vms_sampler_add_records(seen->sampler, out);
 	return seen->files_before + seen->files->len;
 }

@@ -2,7 +2,7 @@
 #include "sample/vcpu_records.h"
 #include "capture/fxt_writer.h"
 
-/* An event has fifteen arguments at most, so there are two. */
+/* There are two events per vCPU, because an event has at most fifteen arguments. */
 #define NAME	   "vcpu"
 #define WALKS_NAME "kernel walks"
 
@@ -36,8 +36,8 @@ static const struct number walks[] = {
 	{ "bad frame", AT(kernel_walks_by_end[VMS_WALK_BAD_FRAME]) },
 };
 
-static void put(GByteArray *out, const char *name, uint64_t time_ns, unsigned vcpu,
-		const struct vms_sample_stats *stats, const struct number *of, size_t n)
+static void put_event(GByteArray *out, const char *name, uint64_t time_ns, unsigned vcpu,
+		      const struct vms_sample_stats *stats, const struct number *of, size_t n)
 {
 	struct vms_fxt_record event = vms_records_event(name, time_ns, 0);
 	vms_records_add_number(&event, "number", vcpu);
@@ -50,8 +50,8 @@ static void put(GByteArray *out, const char *name, uint64_t time_ns, unsigned vc
 void vms_vcpu_records_put(GByteArray *out, uint64_t time_ns, unsigned vcpu,
 			  const struct vms_sample_stats *stats)
 {
-	put(out, NAME, time_ns, vcpu, stats, numbers, G_N_ELEMENTS(numbers));
-	put(out, WALKS_NAME, time_ns, vcpu, stats, walks, G_N_ELEMENTS(walks));
+	put_event(out, NAME, time_ns, vcpu, stats, numbers, G_N_ELEMENTS(numbers));
+	put_event(out, WALKS_NAME, time_ns, vcpu, stats, walks, G_N_ELEMENTS(walks));
 }
 
 bool vms_vcpu_records_get(const struct vms_fxt_record *event, struct vms_sample_stats *vcpus,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the vCPUs of a guest were sampled, as events of a recording. */
+/* Writes and reads the counts of a guest's vCPUs as events of a recording. */
 #pragma once
 
 #include "capture/sample_records.h"
@@ -8,8 +8,8 @@
 void vms_vcpu_records_put(GByteArray *out, uint64_t time_ns, unsigned vcpu,
 			  const struct vms_sample_stats *stats);
 /*
- * Reads an event. It goes to `vcpus`, which has `n` elements; what is of none of them is left out.
- * False if it is no such event.
+ * Reads an event into the element of its vCPU in `vcpus`, which has `n` elements. Ignores events of
+ * other vCPUs. False if it is not such an event.
  */
 bool vms_vcpu_records_get(const struct vms_fxt_record *event, struct vms_sample_stats *vcpus,
 			  size_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an engine of sampler sessions does. The session owns buffers and states; the engine finds
- * the threads of targets, takes samples, and gives them to the session's sink.
+ * The interface between a sampler session and its engine. The session owns buffers and states. The
+ * engine finds the threads of targets, takes samples, and adds them to the session.
  */
 #pragma once
 
@@ -16,22 +16,24 @@ struct vms_sampler_config {
 	unsigned depth;
 	bool user_only;
 	bool wall;		     /* give samples of threads that are off the CPU, too */
-	struct vms_machine *machine; /* references of the options; NULL: none was given */
+	struct vms_machine *machine; /* from the options, with references; may be NULL */
 	struct vms_guest *guest;
 };
 
-/* Where the threads run, for readers of the recording. The engine owns the strings. */
+/*
+ * The system on which the threads run, for readers of the recording. The engine owns the strings.
+ */
 struct vms_sampler_place {
 	const char *system, *release, *version, *host;
 	const char *machine;	 /* the processor's architecture */
-	const char *guest;	 /* the name of the machine, if it is no host */
+	const char *guest;	 /* the name of the machine, unless this is a host */
 	const char *description; /* the same */
 	const char *unwinder;	 /* of the guest's kernel */
 };
 
 struct vms_sampler_engine {
 	const char *name;
-	/* Returns how many CPUs the threads run on. */
+	/* Returns the number of CPUs on which the threads run. */
 	unsigned (*count_cpus)(const struct vms_sampler_config *config);
 	/* Makes the engine's part of a session. `sampler` outlives it. */
 	void *(*open)(struct vms_sampler *sampler, GError **error);
@@ -41,31 +43,37 @@ struct vms_sampler_engine {
 	bool (*add)(void *engine, const struct vms_sampler_target *target, GError **error);
 	/* Attaches all targets, and begins to sample. */
 	bool (*start)(void *engine, GError **error);
-	/* Ends sampling. Gives the last samples, and all names that it has, before it returns. */
+	/* Ends sampling. Before it returns, it adds the last samples and all names. */
 	void (*stop)(void *engine);
-	/* Adds the counts that the session does not have: lost, missed, throttled, user_only. */
+	/* Adds the counts that only the engine has: lost, missed, throttled, user_only. */
 	void (*add_stats)(void *engine, struct vms_sampler_stats *stats);
 	int (*command_status)(void *engine);
 };
 
-/* ---- what a session gives its engine ---------------------------------------------- */
+/* ---- called by engines ------------------------------------------------------------ */
 
 const struct vms_sampler_config *vms_sampler_config(struct vms_sampler *sampler);
-/* Puts a sample into the buffer of its CPU. One thread at a time gives samples. */
-void vms_sampler_give(struct vms_sampler *sampler, const struct vms_sample_record *sample,
-		      uint64_t taken_ns);
+/* Puts a sample into the buffer of its CPU. Only one thread at a time may call it. */
+void vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
+			    uint64_t taken_ns);
 
-/* Tell of processes. `time_ns` is when it happened. For any thread. */
+/* The next functions record processes. `time_ns` is the time of the event. For any thread. */
 
-/* A process begins to run a program, or was found. `parent`: it is a copy of that one; or 0. */
-void vms_sampler_tell_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-			      uint32_t parent, const char *comm);
-/* A file, which mappings name by its number. `build_id` may be NULL. */
-void vms_sampler_tell_file(struct vms_sampler *sampler, uint32_t number, const char *path,
-			   const char *build_id);
-void vms_sampler_tell_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-			      uint64_t start, uint64_t end, uint64_t offset, uint32_t file);
-/* Tells of records as they are, which are nothing that samples need: names, counts of vCPUs. */
-void vms_sampler_tell_records(struct vms_sampler *sampler, const GByteArray *records);
-/* Every target has ended, or the session cannot go on: `failure` says why, else it is NULL. */
-void vms_sampler_tell_end(struct vms_sampler *sampler, const char *failure);
+/*
+ * Records that a process was found or begins a program, or, unless `parent` is 0, that it is a copy
+ * of its parent.
+ */
+void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
+				uint32_t parent, const char *comm);
+/* Records a file, to which mappings refer by its number. `build_id` may be NULL. */
+void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const char *path,
+			     const char *build_id);
+void vms_sampler_record_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
+				uint64_t start, uint64_t end, uint64_t offset, uint32_t file);
+/* Adds encoded records to which samples do not refer: names, counts of vCPUs. */
+void vms_sampler_add_records(struct vms_sampler *sampler, const GByteArray *records);
+/*
+ * Records that every target has ended, or, if `failure` is not NULL, why the session cannot
+ * continue.
+ */
+void vms_sampler_record_end(struct vms_sampler *sampler, const char *failure);

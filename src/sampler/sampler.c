@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The session: its state, its buffers, and what is told of processes. Engines do the rest. */
+/* A sampler session: its state, its buffers, and its records of processes. Engines do the rest. */
 #include "base/clock.h"
 #include "base/options.h"
 #include "capture/fxt_writer.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <vmscope/guest.h>
 
-/* Most bytes of what is told of processes between two reads. */
-#define TOLD_LIMIT (UINT32_C(256) << 20)
+/* The limit of bytes for records of processes between two reads. */
+#define RECORDS_LIMIT (UINT32_C(256) << 20)
 
 struct vms_sampler {
 	const struct vms_sampler_engine *engine;
@@ -17,14 +17,14 @@ struct vms_sampler {
 	struct vms_sampler_config config;
 	struct vms_sample_buffer *buffers; /* of each CPU */
 	unsigned n_buffers;
-	GByteArray *encoded; /* the engine's, for one sample */
-	GMutex lock;	     /* guards all that follows */
+	GByteArray *encoded; /* one sample; used by the engine's thread */
+	GMutex lock;	     /* guards all below */
 	GCond ended_cond;
 	bool ended, has_target;
 	char *failure; /* why it has ended before its targets, or NULL */
 	enum vms_sampler_state state;
-	GByteArray *told; /* records of processes and mappings */
-	uint64_t told_lost;
+	GByteArray *records; /* of processes, files and mappings */
+	uint64_t records_lost;
 	struct vms_histogram took_ns;
 	uint64_t took_sum_ns, took_min_ns;
 	uint64_t begin_ns, end_ns;
@@ -43,12 +43,12 @@ static bool check_specification(const struct vms_sampler_options *options, GErro
 		fault = "call graphs are found by frame pointers only";
 	else if (specification->timebase == VMS_TIMEBASE_NANOSECONDS &&
 		 specification->period < VMS_SAMPLER_PERIOD_MIN_NS)
-		fault = "the period between samples must be 10 us at least";
+		fault = "the period between samples must be at least 10 us";
 	else if (options->buffer_size && (options->buffer_size < VMS_SAMPLER_BUFFER_MIN ||
 					  options->buffer_size > VMS_SAMPLER_BUFFER_MAX))
 		fault = "the buffer of a CPU must have from 4 KiB to 1 GiB";
 	else if (options->depth > VMS_SAMPLER_DEPTH)
-		fault = "stacks have 127 frames at most";
+		fault = "the depth of stacks must be at most 127 frames";
 	else if (options->wall && specification->timebase == VMS_TIMEBASE_INSTRUCTIONS)
 		fault = "threads that wait execute no instructions";
 	else if (options->wall && options->user_only)
@@ -94,7 +94,7 @@ struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
 	if (own.guest)
 		vms_guest_ref(own.guest);
 	sampler->encoded = g_byte_array_new();
-	sampler->told = g_byte_array_new();
+	sampler->records = g_byte_array_new();
 	if (!make_buffers(sampler, own.buffer_size ? own.buffer_size : VMS_SAMPLER_BUFFER, error))
 		return NULL;
 	sampler->engine_data = engine->open(sampler, error);
@@ -112,7 +112,7 @@ void vms_sampler_free(struct vms_sampler *sampler)
 		vms_sample_buffer_clear(&sampler->buffers[i]);
 	g_free(sampler->buffers);
 	g_byte_array_unref(sampler->encoded);
-	g_byte_array_unref(sampler->told);
+	g_byte_array_unref(sampler->records);
 	g_free(sampler->failure);
 	vms_guest_unref(sampler->config.guest);
 	g_clear_pointer(&sampler->config.machine, vms_machine_unref);
@@ -141,8 +141,8 @@ bool vms_sampler_add(struct vms_sampler *sampler, const struct vms_sampler_targe
 	return true;
 }
 
-/* Tells what the session is. Readers need it before all else. */
-static void tell_session(struct vms_sampler *sampler)
+/* Records the facts of the session. Readers need them first. */
+static void record_session(struct vms_sampler *sampler)
 {
 	struct vms_sampler_place place = { 0 };
 	sampler->engine->describe(sampler->engine_data, &place);
@@ -161,8 +161,8 @@ static void tell_session(struct vms_sampler *sampler)
 	if (sampler->config.instructions)
 		vms_records_add_number(&event, "instructions", sampler->config.instructions);
 	vms_records_add_number(&event, "real", (uint64_t)g_get_real_time() * 1000);
-	vms_records_put_start(sampler->told);
-	vms_fxt_write(sampler->told, &event);
+	vms_records_put_start(sampler->records);
+	vms_fxt_write(sampler->records, &event);
 }
 
 bool vms_sampler_start(struct vms_sampler *sampler, GError **error)
@@ -171,7 +171,7 @@ bool vms_sampler_start(struct vms_sampler *sampler, GError **error)
 	const bool may = sampler->state == VMS_SAMPLER_READY && sampler->has_target;
 	if (may) {
 		sampler->begin_ns = vms_clock_now_ns();
-		tell_session(sampler);
+		record_session(sampler);
 		sampler->state = VMS_SAMPLER_RUNNING;
 	}
 	g_mutex_unlock(&sampler->lock);
@@ -183,12 +183,12 @@ bool vms_sampler_start(struct vms_sampler *sampler, GError **error)
 	sampler->engine->stop(sampler->engine_data);
 	g_mutex_lock(&sampler->lock);
 	sampler->state = VMS_SAMPLER_READY;
-	g_byte_array_set_size(sampler->told, 0);
+	g_byte_array_set_size(sampler->records, 0);
 	g_mutex_unlock(&sampler->lock);
 	return false;
 }
 
-static void tell_stats(struct vms_sampler *sampler)
+static void record_stats(struct vms_sampler *sampler)
 {
 	struct vms_sampler_stats stats;
 	vms_sampler_get_stats(sampler, &stats);
@@ -211,7 +211,7 @@ static void tell_stats(struct vms_sampler *sampler)
 		vms_records_add_number(&event, numbers[i].name, numbers[i].value);
 	g_mutex_lock(&sampler->lock);
 	vms_records_add_text(&event, "failure", sampler->failure);
-	vms_fxt_write(sampler->told, &event);
+	vms_fxt_write(sampler->records, &event);
 	g_mutex_unlock(&sampler->lock);
 }
 
@@ -225,9 +225,9 @@ bool vms_sampler_stop(struct vms_sampler *sampler, GError **error)
 	}
 	g_mutex_unlock(&sampler->lock);
 	if (!may)
-		return refuse_state(error, "cannot stop: the session does not run");
+		return refuse_state(error, "cannot stop: the session is not running");
 	sampler->engine->stop(sampler->engine_data);
-	tell_stats(sampler);
+	record_stats(sampler);
 	return true;
 }
 
@@ -264,7 +264,7 @@ void vms_sampler_get_stats(struct vms_sampler *sampler, struct vms_sampler_stats
 	ret->sample_ns_median = vms_histogram_quantile(&sampler->took_ns, 0.5);
 	ret->sample_ns_min = sampler->took_min_ns;
 	ret->sample_ns_max = sampler->took_ns.max;
-	ret->mappings_lost = sampler->told_lost;
+	ret->mappings_lost = sampler->records_lost;
 	if (sampler->begin_ns)
 		ret->elapsed_ns = (sampler->end_ns ? sampler->end_ns : vms_clock_now_ns()) -
 				  sampler->begin_ns;
@@ -290,14 +290,14 @@ int vms_sampler_command_status(struct vms_sampler *sampler)
 void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out)
 {
 	g_mutex_lock(&sampler->lock);
-	g_byte_array_append(out, sampler->told->data, sampler->told->len);
-	g_byte_array_set_size(sampler->told, 0);
+	g_byte_array_append(out, sampler->records->data, sampler->records->len);
+	g_byte_array_set_size(sampler->records, 0);
 	g_mutex_unlock(&sampler->lock);
 	for (unsigned i = 0; i < sampler->n_buffers; i++) {
 		struct vms_sample_buffer *buffer = &sampler->buffers[i];
 		if (atomic_load(&buffer->written) == atomic_load(&buffer->read))
 			continue;
-		vms_records_put_start(out); /* where a reader of a damaged file goes on */
+		vms_records_put_start(out); /* a reader of a damaged file continues here */
 		vms_sample_buffer_drain(buffer, out);
 	}
 }
@@ -309,8 +309,8 @@ const struct vms_sampler_config *vms_sampler_config(struct vms_sampler *sampler)
 	return &sampler->config;
 }
 
-void vms_sampler_give(struct vms_sampler *sampler, const struct vms_sample_record *sample,
-		      uint64_t taken_ns)
+void vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
+			    uint64_t taken_ns)
 {
 	g_byte_array_set_size(sampler->encoded, 0);
 	vms_records_put_sample(sampler->encoded, sample);
@@ -325,57 +325,57 @@ void vms_sampler_give(struct vms_sampler *sampler, const struct vms_sample_recor
 	g_mutex_unlock(&sampler->lock);
 }
 
-static void tell(struct vms_sampler *sampler, const struct vms_fxt_record *event)
+static void put_record(struct vms_sampler *sampler, const struct vms_fxt_record *event)
 {
 	g_mutex_lock(&sampler->lock);
-	if (sampler->told->len > TOLD_LIMIT || !vms_fxt_write(sampler->told, event))
-		sampler->told_lost++;
+	if (sampler->records->len > RECORDS_LIMIT || !vms_fxt_write(sampler->records, event))
+		sampler->records_lost++;
 	g_mutex_unlock(&sampler->lock);
 }
 
-void vms_sampler_tell_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-			      uint32_t parent, const char *comm)
+void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
+				uint32_t parent, const char *comm)
 {
 	struct vms_fxt_record event = vms_records_event("process", time_ns, pid);
 	vms_records_add_text(&event, "comm", comm);
 	if (parent)
 		vms_records_add_number(&event, "parent", parent);
-	tell(sampler, &event);
+	put_record(sampler, &event);
 }
 
-void vms_sampler_tell_file(struct vms_sampler *sampler, uint32_t number, const char *path,
-			   const char *build_id)
+void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const char *path,
+			     const char *build_id)
 {
 	struct vms_fxt_record event = vms_records_event("file", vms_clock_now_ns(), 0);
 	vms_records_add_number(&event, "number", number);
 	vms_records_add_text(&event, "path", path);
 	if (build_id)
 		vms_records_add_text(&event, "build id", build_id);
-	tell(sampler, &event);
+	put_record(sampler, &event);
 }
 
-void vms_sampler_tell_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-			      uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
+void vms_sampler_record_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
+				uint64_t start, uint64_t end, uint64_t offset, uint32_t file)
 {
 	struct vms_fxt_record event = vms_records_event("mapping", time_ns, pid);
 	vms_records_add_number(&event, "start", start);
 	vms_records_add_number(&event, "end", end);
 	vms_records_add_number(&event, "offset", offset);
 	vms_records_add_number(&event, "file", file);
-	tell(sampler, &event);
+	put_record(sampler, &event);
 }
 
-void vms_sampler_tell_records(struct vms_sampler *sampler, const GByteArray *records)
+void vms_sampler_add_records(struct vms_sampler *sampler, const GByteArray *records)
 {
 	g_mutex_lock(&sampler->lock);
-	if (records->len > TOLD_LIMIT - MIN(TOLD_LIMIT, sampler->told->len))
-		sampler->told_lost++;
+	if (records->len > RECORDS_LIMIT - MIN(RECORDS_LIMIT, sampler->records->len))
+		sampler->records_lost++;
 	else
-		g_byte_array_append(sampler->told, records->data, records->len);
+		g_byte_array_append(sampler->records, records->data, records->len);
 	g_mutex_unlock(&sampler->lock);
 }
 
-void vms_sampler_tell_end(struct vms_sampler *sampler, const char *failure)
+void vms_sampler_record_end(struct vms_sampler *sampler, const char *failure)
 {
 	g_mutex_lock(&sampler->lock);
 	sampler->ended = true;

@@ -159,8 +159,8 @@ static bool find_in_folders(struct vms_debug_files *files, const char *build_id,
 	return false;
 }
 
-static enum vms_debug_answer ask_servers(struct vms_debug_files *files, const char *build_id,
-					 struct vms_separate_symbols *ret)
+static enum vms_debug_answer query_servers(struct vms_debug_files *files, const char *build_id,
+					   struct vms_separate_symbols *ret)
 {
 	const char *found;
 	g_mutex_lock(&files->lock);
@@ -183,7 +183,7 @@ enum vms_debug_answer vms_debug_files_find_symbols(struct vms_debug_files *files
 		return VMS_DEBUG_MISSING;
 	if (find_in_sysroot(files, path, build_id, ret) || find_in_folders(files, build_id, ret))
 		return VMS_DEBUG_FOUND;
-	return ask_servers(files, build_id, ret);
+	return query_servers(files, build_id, ret);
 }
 
 bool vms_debug_files_find_copy(struct vms_debug_files *files, const char *path,

@@ -142,7 +142,7 @@ static void check_child(struct vms_debuginfod *servers, struct request *request)
 
 /* ---- all of them ------------------------------------------------------ */
 
-static void advance(struct vms_debuginfod *servers)
+static void update_requests(struct vms_debuginfod *servers)
 {
 	for (guint i = 0; i < servers->requests->len; i++) {
 		struct request *request = servers->requests->pdata[i];
@@ -180,7 +180,7 @@ enum vms_debuginfod_answer vms_debuginfod_find(struct vms_debuginfod *servers, c
 		request->path = g_string_new(NULL);
 		g_ptr_array_add(servers->requests, request);
 	}
-	advance(servers);
+	update_requests(servers);
 	*path = request->path->str;
 	return request->answer;
 }
@@ -201,10 +201,10 @@ static void wait_for_child(const struct vms_debuginfod *servers)
 void vms_debuginfod_wait(struct vms_debuginfod *servers, uint64_t deadline_ns)
 {
 	unsigned late = 0;
-	advance(servers);
+	update_requests(servers);
 	while (servers->n_children > 0 && vms_clock_now_ns() < deadline_ns) {
 		wait_for_child(servers);
-		advance(servers);
+		update_requests(servers);
 	}
 	for (guint i = 0; i < servers->requests->len; i++) {
 		struct request *request = servers->requests->pdata[i];

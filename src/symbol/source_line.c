@@ -46,7 +46,7 @@ static bool matches_source(struct search *search, const char *path)
 	return search->last_matches;
 }
 
-static void look_at_row(const struct vms_line_row *from, void *data)
+static void visit_row(const struct vms_line_row *from, void *data)
 {
 	struct search *search = data;
 	if (!matches_source(search, from->source))
@@ -127,7 +127,7 @@ GArray *vms_symbolizer_line_addresses(struct vms_symbolizer *symbolizer, const c
 	vms_nearest_begin(&search.nearest, source);
 	for (guint i = 0; i < files->len; i++)
 		vms_symbol_file_each_line(g_array_index(files, struct vms_symbolizer_file, i).file,
-					  look_at_row, &search);
+					  visit_row, &search);
 	g_autofree char *nearest = vms_nearest_end(&search.nearest);
 	g_autoptr(GArray) begins = list_begins(rows);
 	if (g_hash_table_size(paths) > 1) {

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Values, as C writes them. What a type says is hostile: depth, number and length are limited. */
+/*
+ * Formats values as C writes them. Types are not trusted, so depth, number of elements and length
+ * are limited.
+ */
 #include "base/errno_name.h"
 #include <string.h>
 #include <vmscope/types.h>
 
-#define DEPTH_MAX    5	   /* structures and arrays in one another */
+#define DEPTH_MAX    5	   /* nested structures and arrays */
 #define ELEMENTS_MAX 16	   /* of an array */
-#define NODES_MAX    512   /* values in a value */
-#define NAMES_MAX    2048  /* enumerators that are looked at */
-#define OUTPUT_MAX   8192u /* bytes; a value that is begun before is completed */
+#define NODES_MAX    512   /* values within a value */
+#define NAMES_MAX    2048  /* enumerators that are searched */
+#define OUTPUT_MAX   8192u /* bytes; a value that has begun by then is completed */
 #define TEXT_MAX     256u  /* bytes of one text */
 #define ALIASES_MAX  16
 #define ERRORS_MAX   4095		 /* MAX_ERRNO: pointers above -ERRORS_MAX are errors */
-#define SMALL_MAX    (UINT64_C(1) << 31) /* unsigned longs from there on are hexadecimal */
+#define SMALL_MAX    (UINT64_C(1) << 31) /* unsigned longs from this on are hexadecimal */
 
 #define MISSING "…"
 
@@ -25,14 +28,14 @@ struct printer {
 	GString *out;
 };
 
-/* A value in the bytes: it begins at a bit, and has `bits` of them. */
+/* The position and the number of bits of a value in the bytes. */
 struct place {
 	uint64_t bit, bits;
 };
 
-static void print(struct printer *printer, struct vms_type type, uint64_t bit, unsigned bits);
+static void print_value(struct printer *printer, struct vms_type type, uint64_t bit, unsigned bits);
 
-/* Gets an integer of 64 bits at most. False if its bytes are not there. */
+/* Gets an integer of 64 bits at most. False if its bytes are missing. */
 static bool get_bits(const struct printer *printer, struct place place, uint64_t *ret)
 {
 	*ret = 0;
@@ -97,7 +100,7 @@ static void print_character(struct printer *printer, uint8_t value)
 	g_string_append_printf(printer->out, "'%s'", shown);
 }
 
-/* Appends a number that is counted in network order: a typedef says so. */
+/* Appends a number in network byte order. */
 static void print_network(struct printer *printer, uint64_t value, unsigned size)
 {
 	if (size == sizeof(uint16_t))
@@ -111,14 +114,14 @@ static void print_network(struct printer *printer, uint64_t value, unsigned size
 }
 
 /* Sign-extends the low `bits` of a value. */
-static int64_t extend(uint64_t value, uint64_t bits)
+static int64_t sign_extend(uint64_t value, uint64_t bits)
 {
 	return (int64_t)(value << (64 - bits)) >> (64 - bits);
 }
 
 /* ---- enumerations ------------------------------------------------------------------------ */
 
-/* Takes off `*left` the bits of all enumerators that are one bit, and appends their names. */
+/* Appends the names of all one-bit enumerators in `*left`, and removes their bits from it. */
 static void print_flags(struct printer *printer, struct vms_type type, uint64_t *left)
 {
 	struct vms_type_part part;
@@ -133,8 +136,10 @@ static void print_flags(struct printer *printer, struct vms_type type, uint64_t 
 	}
 }
 
-/* True if an enumeration is one of flags: at least two of its values are bits above 2. */
-static bool is_of_flags(struct vms_type type)
+/*
+ * True if an enumeration has flags: above 2, more of its values have one bit than have several.
+ */
+static bool has_flags(struct vms_type type)
 {
 	struct vms_type_part part;
 	unsigned n = 0, n_others = 0;
@@ -150,7 +155,7 @@ static void print_enum(struct printer *printer, struct vms_type type, uint64_t v
 		       struct vms_type_info *info, uint64_t bits)
 {
 	struct vms_type_part part;
-	const int64_t number = info->is_signed ? extend(value, bits) : (int64_t)value;
+	const int64_t number = info->is_signed ? sign_extend(value, bits) : (int64_t)value;
 	for (uint32_t i = 0; i < NAMES_MAX && vms_type_get_part(type, i, &part); i++)
 		if (part.value == number) {
 			g_string_append(printer->out, part.name);
@@ -158,7 +163,7 @@ static void print_enum(struct printer *printer, struct vms_type type, uint64_t v
 		}
 	uint64_t left = value;
 	const size_t begin = printer->out->len;
-	if (is_of_flags(type))
+	if (has_flags(type))
 		print_flags(printer, type, &left);
 	if (printer->out->len == begin)
 		g_string_append_printf(printer->out, "%" G_GINT64_FORMAT, number);
@@ -168,7 +173,7 @@ static void print_enum(struct printer *printer, struct vms_type type, uint64_t v
 
 /* ---- arrays and structures ------------------------------------------------------------- */
 
-/* Appends the bytes before the first 0 in quotes. `is_cut`: there are more. */
+/* Appends the bytes before the first 0 in quotes. `is_cut`: the text continues after the bytes. */
 static void append_text(GString *out, const uint8_t *bytes, size_t size, bool is_cut)
 {
 	g_autofree char *text = g_strndup((const char *)bytes, MIN(size, TEXT_MAX));
@@ -182,7 +187,7 @@ static bool is_full(const struct printer *printer)
 	return printer->nodes >= NODES_MAX || printer->out->len >= printer->end;
 }
 
-/* True if the value at a bit does not even begin in the bytes. */
+/* True if a value that begins at this bit is completely missing. */
 static bool is_missing(const struct printer *printer, uint64_t bit)
 {
 	return bit >= (uint64_t)printer->size * 8;
@@ -196,7 +201,7 @@ static bool is_printable(const uint8_t *bytes, size_t size)
 	return true;
 }
 
-/* Appends an array of characters. False: it is not text. */
+/* Appends an array of characters. False if it is not text. */
 static bool print_text(struct printer *printer, struct vms_type type, uint64_t bit,
 		       const struct vms_type_info *info)
 {
@@ -207,7 +212,7 @@ static bool print_text(struct printer *printer, struct vms_type type, uint64_t b
 	const size_t size = MIN(there, info->size);
 	const uint8_t *bytes = printer->bytes + bit / 8;
 	vms_type_get_info(vms_type_resolve(info->target), &element);
-	/* unsigned char are numbers, too */
+	/* unsigned char is also used for numbers */
 	if (element.kind != VMS_TYPE_CHAR && !is_printable(bytes, size))
 		return false;
 	append_text(printer->out, bytes, size, size < info->size && !memchr(bytes, 0, size));
@@ -229,7 +234,7 @@ static void print_array(struct printer *printer, struct vms_type type, uint64_t 
 			g_string_append(printer->out, MISSING);
 			break;
 		}
-		print(printer, info->target, at, 0);
+		print_value(printer, info->target, at, 0);
 	}
 	g_string_append_c(printer->out, '}');
 }
@@ -246,7 +251,7 @@ static void print_structure(struct printer *printer, struct vms_type type, uint6
 		}
 		if (*part.name)
 			g_string_append_printf(printer->out, ".%s=", part.name);
-		print(printer, part.type, bit + part.bit_offset, part.bits);
+		print_value(printer, part.type, bit + part.bit_offset, part.bits);
 	}
 	g_string_append_c(printer->out, '}');
 }
@@ -268,7 +273,7 @@ static void print_compound(struct printer *printer, struct vms_type type, uint64
 
 /* ---- any value ------------------------------------------------------------------------- */
 
-/* True if a typedef on the way to what a type is says that it is counted in network order. */
+/* True if one of the type's typedefs is for network byte order (__be16 and so on). */
 static bool is_network_order(struct vms_type type)
 {
 	struct vms_type_info info;
@@ -299,14 +304,14 @@ static void print_number(struct printer *printer, struct vms_type type, struct v
 	else if (info->kind == VMS_TYPE_CHAR)
 		print_character(printer, (uint8_t)value);
 	else if (info->is_signed)
-		print_signed(printer, extend(value, place.bits));
+		print_signed(printer, sign_extend(value, place.bits));
 	else if (place.bits % 8 == 0 && is_network_order(type))
 		print_network(printer, value, (unsigned)place.bits / 8);
 	else
 		print_unsigned(printer, value, info->size);
 }
 
-/* Appends what has no better form: the bytes as one number. */
+/* Appends the bytes as one number, if there is no better form. */
 static void print_raw(struct printer *printer, uint64_t bit, uint64_t size)
 {
 	if (size == 0 || size > 64 || is_missing(printer, bit) || size > printer->size - bit / 8) {
@@ -318,7 +323,7 @@ static void print_raw(struct printer *printer, uint64_t bit, uint64_t size)
 		g_string_append_printf(printer->out, "%02x", printer->bytes[bit / 8 + i]);
 }
 
-static void print(struct printer *printer, struct vms_type type, uint64_t bit, unsigned bits)
+static void print_value(struct printer *printer, struct vms_type type, uint64_t bit, unsigned bits)
 {
 	struct vms_type_info info;
 	const struct vms_type resolved = vms_type_resolve(type);
@@ -358,5 +363,5 @@ void vms_type_format(struct vms_type type, const void *bytes, size_t size, unsig
 				   .flags = flags,
 				   .end = out->len + OUTPUT_MAX,
 				   .out = out };
-	print(&printer, type, 0, 0);
+	print_value(&printer, type, 0, 0);
 }

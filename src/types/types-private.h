@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How types are stored, and how a reader of a format fills them in: vms_types_new, then types and
- * parts in their order, then vms_types_finish. Whatever a reader adds may refer to any number:
- * where there is no such type, its kind is UNKNOWN.
+ * How types are stored, and how the reader of a format adds them: vms_types_new, then parts and
+ * types in their order, then vms_types_finish. A type may refer to any number. If there is no type
+ * with that number, its kind is UNKNOWN.
  */
 #pragma once
 
 #include <vmscope/types.h>
 
-/* Parts of types lie one after another; the strings belong to the types. */
+/* The parts of all types are in one array. The struct vms_types owns the strings. */
 struct vms_stored_type {
 	const char *name;
 	uint64_t size; /* bytes, or elements of an array */
@@ -25,16 +25,16 @@ struct vms_stored_part {
 };
 
 /*
- * Makes types that go on after those of `base`, which may be NULL: a module's after its kernel's.
- * Takes a new reference to the base, and to `strings`, where names are.
+ * Makes types whose numbers follow those of `base`, or NULL: a module's types follow its kernel's.
+ * Takes a new reference to `base`, and to `strings`, which contains the names.
  */
 struct vms_types *vms_types_new(struct vms_types *base, GBytes *strings);
-/* The number that the next type gets. The first one of types without a base is 1. */
+/* Returns the number of the next type that is added. The first number without a base is 1. */
 uint32_t vms_types_next_number(const struct vms_types *types);
 /* Adds a type with the parts that were added since the last one. */
 void vms_types_add(struct vms_types *types, const struct vms_stored_type *type);
 void vms_types_add_part(struct vms_types *types, const struct vms_stored_part *part);
-/* Names a prototype: a function that is called so has it. */
+/* Adds the name of a function, and its prototype. */
 void vms_types_add_function(struct vms_types *types, const char *name, uint32_t prototype);
 /* Indexes the names. Must be called once, before the types are used. */
 void vms_types_finish(struct vms_types *types);

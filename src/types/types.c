@@ -4,12 +4,12 @@
 #include "types/types-private.h"
 #include <string.h>
 
-#define CHAIN_LIMIT   32	 /* typedefs and qualifiers before a type, arrays in one another */
-#define NESTING_LIMIT 16	 /* anonymous structures in one another */
+#define CHAIN_LIMIT   32	 /* typedefs and qualifiers before a type; nested arrays */
+#define NESTING_LIMIT 16	 /* nested anonymous structures */
 #define MEMBERS_LIMIT (1u << 16) /* members that one search may visit */
 #define NAME_LIMIT    512	 /* bytes; longer names are not found */
 
-/* Names of different kinds of things do not get in each other's way. */
+/* The name spaces of C: names in different ones do not conflict. */
 enum name_space { SPACE_STRUCT, SPACE_UNION, SPACE_ENUM, SPACE_PLAIN, SPACE_FUNCTION, N_SPACES };
 
 struct indexed_name {
@@ -25,11 +25,12 @@ struct vms_types {
 	uint32_t first; /* number of the first type */
 	GArray *types;	/* struct vms_stored_type */
 	GArray *parts;	/* struct vms_stored_part */
-	GArray *names;	/* struct indexed_name, sorted: a guest cannot make them collide */
-	uint32_t n_parts_of_types; /* parts that belong to a type already */
+	GArray *names; /* struct indexed_name, sorted; not hashed, as a guest could cause collisions
+			*/
+	uint32_t n_parts_of_types; /* parts that were assigned to a type */
 };
 
-/* ---- filling in -------------------------------------------------------------------- */
+/* ---- adding types -------------------------------------------------------------------- */
 
 struct vms_types *vms_types_new(struct vms_types *base, GBytes *strings)
 {
@@ -124,7 +125,7 @@ void vms_types_finish(struct vms_types *types)
 
 /* ---- one type ---------------------------------------------------------------------- */
 
-/* Returns a type as it is stored, and whose parts it has. NULL: there is no such type. */
+/* Returns the stored type, and sets the struct vms_types that has its parts. NULL if unknown. */
 static const struct vms_stored_type *get_stored(struct vms_type type,
 						const struct vms_types **owner)
 {
@@ -153,7 +154,7 @@ struct vms_type vms_type_resolve(struct vms_type type)
 	return type;
 }
 
-/* Returns how many bytes a type takes; 0 if that is not known. */
+/* Returns the size of a type in bytes, or 0 if it is not known. */
 static uint64_t compute_size(struct vms_type type)
 {
 	uint64_t count = 1, size = 0;
@@ -222,14 +223,14 @@ bool vms_type_is_text(struct vms_type type)
 		type = info.target;
 		vms_type_get_info(type, &info);
 	}
-	/* Names of files are unsigned char. What has another name, as u8, are numbers. */
+	/* Names of files are unsigned char. Types with another name, such as u8, are numbers. */
 	return info.kind == VMS_TYPE_CHAR ||
 	       (info.kind == VMS_TYPE_INTEGER && info.size == 1 && !info.is_signed);
 }
 
 /* ---- names of types ------------------------------------------------------------------ */
 
-/* Writes the name of a type that is made of no other. */
+/* Appends the name of a type that is not derived from another one. */
 static void append_own_name(const struct vms_type_info *info, GString *out)
 {
 	const char *word = info->kind == VMS_TYPE_STRUCT  ? "struct "
@@ -282,7 +283,7 @@ static const struct indexed_name *get_name(const struct vms_types *types, size_t
 	return &g_array_index(types->names, struct indexed_name, index);
 }
 
-/* Finds the types of a name: returns the first of *n, which lie in a row, or NULL. */
+/* Finds the types with a name. Returns the first of *n neighbours, or NULL. */
 static const struct indexed_name *find_name(const struct vms_types *types, const char *name,
 					    enum name_space space, size_t *n)
 {
@@ -302,7 +303,7 @@ static const struct indexed_name *find_name(const struct vms_types *types, const
 	return NULL;
 }
 
-/* Returns what to append to a message about a name that is not known. Newly allocated. */
+/* Returns the text with similar names for a message about an unknown name. Newly allocated. */
 static char *find_nearest(const struct vms_types *types, const char *name, enum name_space space)
 {
 	struct vms_nearest nearest;
@@ -314,7 +315,7 @@ static char *find_nearest(const struct vms_types *types, const char *name, enum 
 	return vms_nearest_end(&nearest);
 }
 
-/* Returns what DWARF calls an integer type that C names by words in any order, or NULL. */
+/* Returns DWARF's name of an integer type, whose words C allows in any order, or NULL. */
 static const char *name_integer(const char *name)
 {
 	enum { UNSIGNED, SIGNED, SHORT, CHAR, LONG, INT, N_WORDS };
@@ -393,7 +394,9 @@ bool vms_types_find_function(const struct vms_types *types, const char *name, st
 	const struct indexed_name *found = find_name(types, name, SPACE_FUNCTION, &n);
 	if (!found) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "the guest's types do not tell the arguments of \"%s\"", name);
+			    "the guest's types have no function \"%s\", so its arguments are not "
+			    "known",
+			    name);
 		return false;
 	}
 	*ret = (struct vms_type) { types, found->number };
@@ -440,10 +443,10 @@ static bool is_structure(struct vms_type type)
 struct search {
 	const char *name;
 	unsigned budget;	     /* members that may still be visited */
-	struct vms_nearest *nearest; /* offered the names of all, or NULL */
+	struct vms_nearest *nearest; /* gets the names of all members; or NULL */
 };
 
-/* Looks for a member in a structure and in the anonymous structures in it. */
+/* Searches a member in a structure and in its anonymous structures. */
 static bool find_member(struct search *search, struct vms_type type, unsigned nesting,
 			struct vms_type_part *ret)
 {
@@ -474,7 +477,7 @@ bool vms_type_find_member(struct vms_type type, const char *name, struct vms_typ
 	g_autofree char *what = vms_type_name(type);
 	if (!is_structure(structure)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "\"%s\" is no structure: it has no members", what);
+			    "\"%s\" is not a structure, so it has no members", what);
 		return false;
 	}
 	if (*name && find_member(&search, structure, 0, ret))
@@ -493,7 +496,7 @@ bool vms_type_find_member(struct vms_type type, const char *name, struct vms_typ
 
 /* ---- arguments ------------------------------------------------------------------------- */
 
-/* A structure of up to 8 bytes is in one register, as a number is. */
+/* True if an argument is in one register, like numbers and structures of up to 8 bytes. */
 static bool takes_one_register(struct vms_type type)
 {
 	struct vms_type_info info;
@@ -517,16 +520,17 @@ bool vms_type_argument(struct vms_type function, uint32_t index, unsigned n_regi
 			continue;
 		g_autofree char *name = vms_type_name(before.type);
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "where the argument \"%s\" is, cannot be told: \"%s %s\" does not fit "
-			    "into one register",
+			    "cannot find the argument \"%s\": \"%s %s\" does not fit into one "
+			    "register",
 			    part.name, name, before.name);
 		return false;
 	}
 	if (index >= n_registers) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "the argument \"%s\" is on the stack: only the first %u are in "
-			    "registers",
-			    part.name, n_registers);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			"the argument \"%s\" is on the stack: only the first %u arguments are in "
+			"registers",
+			part.name, n_registers);
 		return false;
 	}
 	*reg = index;

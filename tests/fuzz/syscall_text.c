@@ -141,8 +141,8 @@ static struct vms_flow_place *make_place(struct syscall_shape *shape)
 	struct vms_probe *probe = vms_probe_new(machine, NULL, NULL);
 	struct vms_probe *returned = vms_probe_new(machine, NULL, NULL);
 	struct vms_flow_saved_place saved = { 0 };
-	g_assert_true(syscall_add_call(probe, shape, NULL));
-	g_assert_true(syscall_add_return(returned, shape, NULL));
+	g_assert_true(syscall_add_call_entries(probe, shape, NULL));
+	g_assert_true(syscall_add_return_entries(returned, shape, NULL));
 	saved.probe = probe;
 	saved.returned = returned;
 	struct vms_flow_place *place = vms_flow_place_new_saved(&saved);

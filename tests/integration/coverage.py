@@ -10,7 +10,7 @@ import subprocess
 import testbed
 
 Block = collections.namedtuple("Block", "va size module")
-BEGUN = "what runs is covered from now on"
+BEGUN = "the coverage has begun"
 
 
 def read_drcov(path):

@@ -115,7 +115,7 @@ class Recorded(Case):
         for arguments, status, message in (
                 ((), 2, "an argument is missing"),
                 (("two_lops", self.file), 1, "did you mean two_loops?"),
-                (("main", self.program), 1, "is no recording"),
+                (("main", self.program), 1, "is not a recording"),
                 (("main", "-t", "1", self.file), 2, "it has neither a target nor"),
                 (("main", "-p", "1", self.file), 2, "it has neither a target nor")):
             run = vmscope("annotate", *arguments, check=False)

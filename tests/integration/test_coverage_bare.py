@@ -54,7 +54,7 @@ class Bare:
         unused = max(self.functions.values()) + 0x100000
         self.run_guest("never", "--from", hex(unused))
         self.assertEqual((self.blocks, self.table, self.totals["functions_ran"]), ([], [], 0))
-        self.assertIn("was never executed: nothing counts", self.said)
+        self.assertIn("was never executed", self.said)
 
     def test_no_room(self):
         """What finds no room is said, and what is told is true."""

@@ -119,7 +119,7 @@ class Diff(unittest.TestCase):
         for arguments, status, message in (
                 ((self.files[0],), 2, "an argument is missing"),
                 ((self.files[0], nothing), 1, "No such file"),
-                ((self.files[0], __file__), 1, "is no recording"),
+                ((self.files[0], __file__), 1, "is not a recording"),
                 ((*self.files, "--by", "size"), 2, "--by size")):
             run = vmscope("diff", *arguments, check=False)
             self.assertEqual(run.status, status, run.err)

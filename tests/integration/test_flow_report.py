@@ -249,8 +249,8 @@ class Saved:
                 ([self.path, "--filter", "time=late"], 2, "seconds"),
                 ([self.path, "--filter", "arg0=text"], 2, "in quotes"),
                 ([self.path, "--filter", "arg0=hex:123"], 2, "bytes"),
-                ([self.path, "--filter", "rdxx=1"], 2, "no record has a value of that name, but arg0, "),
-                ([letter], 1, "is no saved report"),
+                ([self.path, "--filter", "rdxx=1"], 2, "no record has a value with this name, but arg0, "),
+                ([letter], 1, "is not a saved report"),
                 ([f"{self.path}.none"], 1, "No such file"),
                 ([self.path, "-o", letter, "-o", f"{letter}2"], 2, "one file"),
                 ([], 2, "an argument is missing")):

@@ -134,16 +134,16 @@ class Script:
         """Each ends the flow, says where, and harms nobody."""
         for script, said in (
                 ("function hit(h)\n\n  local x = h.nothing.more\nend", r"script.lua:3: attempt to index a nil value"),
-                ("function hit(h)\n  while true do end\nend", r"script.lua:2: it takes more than 10000000 steps"),
+                ("function hit(h)\n  while true do end\nend", r"script.lua:2: more than 10000000 steps"),
                 ("function hit(h)\nwhile true do pcall(function()\nwhile true do end end) end\nend",
-                 r"script.lua:\d: it takes more"),
+                 r"script.lua:\d: more than"),
                 ("local all = {}\nfunction hit(h) while true do all[#all + 1] = ('x'):rep(1 << 20) .. #all end end",
                  "not enough memory"),
                 ("function hit(h) return ('x'):rep(1 << 40) end", "not enough memory|too large"),
                 ("function hit(h) return hit(h) + 1 end", "stack overflow"),
                 ("local x = ('x'):rep(1 << 20)\nfunction hit(h)\nwhile true do print(x) end end",
                  "script.lua:3: more is printed"),
-                ("function hit(h) error({}) end", "an error that is no text"),
+                ("function hit(h) error({}) end", "an error that is not a text"),
                 ("function hit(h) mem(0, 1 << 40) end", "1 to 1048576 bytes"),
                 ("function hit(h) str({}) end", "script.lua:1: bad argument #1 to 'str'"),
                 ("function hit() end\nfunction finish() os.exit(0) end", "script.lua:2: attempt to index a nil value")):
@@ -207,7 +207,7 @@ class Script:
         for text, said in (("function hit(", "script.lua:1: .* expected near"),
                            ("x = 1", 'no function "hit"'),
                            ("error('no')", "script.lua:1: no"),
-                           ("while true do end", "script.lua:1: it takes more"),
+                           ("while true do end", "script.lua:1: more than"),
                            ("\x1bLua", "text chunk|binary chunk")):
             with self.subTest(text=text):
                 run = vmscope("flow", "-p", self.guest.pid, SPEC, "--script", self.write(text), check=False)

@@ -98,7 +98,7 @@ class FakeQemu(unittest.TestCase):
         _, log = self.look(fake)
         listener.shutdown(socket.SHUT_RDWR)
         thread.join(ANSWER_SECONDS)
-        self.assertIn(f"process {os.getpid()} that listens there, not process {fake.pid}", log)
+        self.assertIn(f"process {os.getpid()} listens there, not process {fake.pid}", log)
         self.assertEqual(asked, [b""], "another process's agent was asked for something")
 
     def test_the_monitor_is_anothers(self):

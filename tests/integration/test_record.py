@@ -292,18 +292,18 @@ class Record(unittest.TestCase):
                 (("-o", file, "--", "/no/such"), 1, "there is no program /no/such"),
                 (("-o", file, "-a", "--period", "9"), 2, "from 10 to"),
                 (("-o", file, "-a", "--buffer", "1"), 2, "from 4 KiB to 1 GiB"),
-                (("-o", file, "-a", "--name", "it"), 1, "goes with other names alone"),
+                (("-o", file, "-a", "--name", "it"), 1, "can only be combined with other names"),
                 (("-o", file, "-a", "-F", "9", "--period", "20"), 2, "exclude each other"),
                 (("-o", file, "-a", "--wall", "--user"), 2, "exclude each other"),
                 (("-o", file, "--cgroup", "/no/such"), 1, "cannot open control group"),
-                (("-o", file, "--cgroup", self.folder), 1, "is the folder of no control group"),
+                (("-o", file, "--cgroup", self.folder), 1, "is not the folder of a control group"),
                 (("-o", file, "-o", self.folder / "other", "-a", "-t", "0.1"), 2, "only once"),
                 (("-o", self.folder, "-a"), 1, "it is a directory")):
             run = vmscope("record", *arguments, check=False)
             self.assertEqual(run.status, status, run.err)
             self.assertIn(message, run.err)
         self.assertFalse(file.exists())
-        self.assertIn("no recording", vmscope("report", self.program, check=False).err)
+        self.assertIn("not a recording", vmscope("report", self.program, check=False).err)
         self.assertIn("No such file", vmscope("report", file, check=False).err)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody else")

@@ -186,7 +186,7 @@ class RecordGuest(unittest.TestCase):
         for arguments, status, message in (
                 (("--pid", 4000000), 1, "the guest has no process 4000000"),
                 (("--tid", 4000000), 1, "the guest has no thread 4000000"),
-                (("--cgroup", "/sys/fs/cgroup"), 1, "control groups of a guest are not known"),
+                (("--cgroup", "/sys/fs/cgroup"), 1, "control groups of a guest cannot be targets"),
                 (("--", "true"), 2, "more than one target")):
             run = vmscope("record", *self.guest.target, "-o", file, *arguments, check=False)
             self.assertEqual(run.status, status, run.err)

@@ -151,9 +151,9 @@ class Types(Tracer):
                  'character 7: "struct file" has no member "f_mod" (did you mean f_mode?)'),
                 (["vfs_write=(struct fille *)rdi"], 'no type "struct fille" (did you mean'),
                 (["vfs_write", "--if", "file->f_mode == FMODE_WRITTEN"], "FMODE_WRITTEN"),
-                (["vfs_write+4=file->f_mode"], "at the begin of a function"),
-                (["vfs_write=*file == 3"], '"struct file" is no number'),
-                (["vfs_write=count->x"], '"size_t" is no pointer'),
+                (["vfs_write+4=file->f_mode"], "at the start of a function"),
+                (["vfs_write=*file == 3"], '"struct file" is not a number'),
+                (["vfs_write=count->x"], '"size_t" is not a pointer'),
                 (["vfs_*=no_such_argument"], "vfs_")):
             with self.subTest(arguments=arguments):
                 run = vmscope("flow", *self.target(), *arguments, check=False)

@@ -221,7 +221,7 @@ static void test_features(void)
 		const char *missing;
 	} cases[] = {
 		{ OLD_HELLO, 0,
-		  "trace calls for it;tell tasks apart;wait until the guest was looked at;" },
+		  "trace calls for it;tell tasks apart;wait until the guest was examined;" },
 		{ sizeof(struct vms_agent_hello), VMS_AGENT_FEATURES, "" },
 		{ sizeof(struct vms_agent_hello), UINT64_MAX, "" },
 		{ VMS_AGENT_MAX_MESSAGE, UINT64_MAX, "" },
@@ -229,7 +229,7 @@ static void test_features(void)
 		  "tell tasks apart;" },
 		{ sizeof(struct vms_agent_hello), 0,
 		  "hold vCPUs for it;trace calls for it;tell tasks apart;wait until the guest was "
-		  "looked at;" },
+		  "examined;" },
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
 		struct fake fake;

@@ -228,7 +228,7 @@ static void test_unknown(void)
 		const struct unknown *unknown = &unknowns[i];
 		const struct vms_decoder decoder = { .arch = unknown->arch, .bits = 64 };
 		g_test_message("number %zu", i);
-		g_assert_cmpuint(vms_way_unknown_size(&decoder, unknown->code, unknown->n), ==,
+		g_assert_cmpuint(vms_branch_unknown_size(&decoder, unknown->code, unknown->n), ==,
 				 unknown->size);
 	}
 }

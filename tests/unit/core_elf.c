@@ -497,7 +497,7 @@ static void test_refused(void)
 		{ VMS_ERROR_UNSUPPORTED, "64-bit", spoil_class },
 		{ VMS_ERROR_UNSUPPORTED, "big-endian", spoil_data },
 		{ VMS_ERROR_UNSUPPORTED, "version 2", spoil_version },
-		{ VMS_ERROR_UNSUPPORTED, "no core", spoil_type },
+		{ VMS_ERROR_UNSUPPORTED, "not a core", spoil_type },
 		{ VMS_ERROR_UNSUPPORTED, "22", spoil_machine },
 		{ VMS_ERROR_UNSUPPORTED, "neither ELF", spoil_magic },
 		{ VMS_ERROR_UNSUPPORTED, "no memory", spoil_memory },
@@ -753,7 +753,7 @@ static void check_noted_registers(bool first)
 		add_writer_note(&b, text);
 	add_memory(&b, 0, 0, PAGE, 1);
 	g_autoptr(vms_machine) machine = open_built(&b);
-	check_damage(machine, "noted registers of vCPU 1, which no other note has");
+	check_damage(machine, "the writer's note has registers of vCPU 1");
 	g_assert_cmpuint(vms_machine_vcpus(machine), ==, 1);
 	struct vms_regs regs = regs_of(machine, 0);
 	g_assert_cmphex(regs.value[RIP], ==, 0x111);
@@ -842,7 +842,7 @@ static void test_writer_note_nonsense(void)
 		add_writer_note(&b, texts[i]);
 		add_memory(&b, 0, 0, PAGE, 1);
 		g_autoptr(vms_machine) machine = open_built(&b);
-		check_damage(machine, "makes no sense");
+		check_damage(machine, "malformed line");
 		g_assert_cmpuint(vms_machine_core(machine)->unreadable->len, ==, 0);
 		check_range(machine, 0, 0, PAGE, VMS_RANGE_RAM);
 	}

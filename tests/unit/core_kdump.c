@@ -449,7 +449,7 @@ static void test_bitmaps_that_lie(void)
 	g_autoptr(vms_machine) machine = open_bytes(bytes, &error);
 	g_assert_no_error(error);
 	g_assert_cmpuint(vms_machine_core(machine)->pages, ==, 4);
-	assert_damage(machine, "no memory by its first bitmap");
+	assert_damage(machine, "not in its bitmap of memory");
 	assert_damage(machine, "2 of 4 pages cannot be read");
 	for (uint64_t pfn = 0; pfn < 4; pfn++)
 		g_assert_false(reads_page(machine, &spec, pfn));
@@ -475,7 +475,7 @@ static void test_incomplete(void)
 	struct kdump_spec spec = { DEFAULTS, .pages = "tt" };
 	spec.status |= KDUMP_INCOMPLETE;
 	g_autoptr(vms_machine) machine = open_spec(&spec);
-	assert_damage(machine, "out of space");
+	assert_damage(machine, "out of disk space");
 }
 
 /* Notes and VMCOREINFO beyond the file: the memory can be read without them. */

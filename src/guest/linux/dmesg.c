@@ -115,7 +115,7 @@ static unsigned get_record_level(struct vms_bytes record, const struct vms_btf_m
 }
 
 /* Cleans a record's text, and gives it to `each`. Line ends and tabs stay, as they are allowed. */
-static void give_record(uint64_t time_ns, unsigned level, struct vms_bytes text, each_record each,
+static void pass_record(uint64_t time_ns, unsigned level, struct vms_bytes text, each_record each,
 			void *data)
 {
 	g_autofree char *clean = g_strndup((const char *)text.data, text.size);
@@ -191,7 +191,7 @@ enum record_state {
  * Gives the record with a descriptor id to `each`. `*left` is the number of the ring's bytes that
  * no record has taken yet: in a real ring, records do not overlap.
  */
-static enum record_state give_record_by_id(const struct ring *ring, uint64_t id, uint64_t *left,
+static enum record_state pass_record_by_id(const struct ring *ring, uint64_t id, uint64_t *left,
 					   each_record each, void *data)
 {
 	const struct log_layout *layout = ring->layout;
@@ -220,7 +220,7 @@ static enum record_state give_record_by_id(const struct ring *ring, uint64_t id,
 		return RECORD_DAMAGED;
 	*left -= block.size;
 	block.size = MIN(block.size, size);
-	give_record(time, get_record_level(info, &layout->text_size), block, each, data);
+	pass_record(time, get_record_level(info, &layout->text_size), block, each, data);
 	return RECORD_GIVEN;
 }
 
@@ -289,7 +289,7 @@ static bool read_ring(struct vms_memory *memory, uint64_t pointer, struct ring *
 	       fail_unreadable(place.text, error);
 }
 
-static bool give_ring_records(struct vms_linux *guest, const struct log_layout *layout,
+static bool pass_ring_records(struct vms_linux *guest, const struct log_layout *layout,
 			      uint64_t pointer, each_record each, void *data, GError **error)
 {
 	g_auto(log_ring) ring = { .layout = layout };
@@ -301,7 +301,7 @@ static bool give_ring_records(struct vms_linux *guest, const struct log_layout *
 	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK, left = ring.text.size;
 	uint64_t n = MIN(last, (UINT64_C(1) << ring.count_bits) - 1) + 1, damaged = 0;
 	for (uint64_t i = 0; i < n; i++)
-		damaged += give_record_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each,
+		damaged += pass_record_by_id(&ring, (ring.tail_id + i) & ID_MASK, &left, each,
 					     data) == RECORD_DAMAGED;
 	if (damaged == 0)
 		return true;
@@ -319,7 +319,7 @@ static bool give_ring_records(struct vms_linux *guest, const struct log_layout *
  * (log_next()). A text must lie within its record, so that all texts together are not longer than
  * all records.
  */
-static bool give_log_records(struct vms_bytes log, const struct old_layout *layout, uint64_t first,
+static bool pass_log_records(struct vms_bytes log, const struct old_layout *layout, uint64_t first,
 			     uint64_t next, each_record each, void *data, GError **error)
 {
 	uint64_t at = first, read = 0;
@@ -340,7 +340,7 @@ static bool give_log_records(struct vms_bytes log, const struct old_layout *layo
 		}
 		read += MAX(size, layout->stride);
 		if (size)
-			give_record(time, get_record_level(record, &layout->dict_size), text, each,
+			pass_record(time, get_record_level(record, &layout->dict_size), text, each,
 				    data);
 		at = size ? at + size : 0;
 	}
@@ -367,7 +367,7 @@ static bool read_log(struct vms_linux *guest, uint64_t *first, uint64_t *next,
 	return read_block(guest->memory, buf, size, ret);
 }
 
-static bool give_old_log(struct vms_linux *guest, const struct old_layout *layout, each_record each,
+static bool pass_old_log(struct vms_linux *guest, const struct old_layout *layout, each_record each,
 			 void *data, GError **error)
 {
 	uint64_t first, next;
@@ -376,7 +376,7 @@ static bool give_old_log(struct vms_linux *guest, const struct old_layout *layou
 	bool done = read_log(guest, &first, &next, &log);
 	g_mutex_unlock(&guest->lock);
 	if (done)
-		done = give_log_records(log, layout, first, next, each, data, error);
+		done = pass_log_records(log, layout, first, next, each, data, error);
 	else
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 			    "log of the guest's kernel: cannot read log_buf");
@@ -391,9 +391,9 @@ bool vms_linux_dmesg(void *system, each_record each, void *data, GError **error)
 	struct old_layout old_layout;
 	uint64_t prb;
 	if (find_symbol(guest, "prb", &prb) && find_layout(guest, &layout))
-		return give_ring_records(guest, &layout, prb, each, data, error);
+		return pass_ring_records(guest, &layout, prb, each, data, error);
 	if (find_old_layout(guest, &old_layout))
-		return give_old_log(guest, &old_layout, each, data, error);
+		return pass_old_log(guest, &old_layout, each, data, error);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 		    "log of the guest's kernel: neither BTF nor VMCOREINFO tells where it is; "
 		    "the kernel has none of them or is too old");

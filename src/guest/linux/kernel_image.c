@@ -95,7 +95,7 @@ bool vms_kernel_image_translate(const GArray *pages, uint64_t va, uint64_t *ret)
  * Allocates zeroed memory, in huge pages where the host has them: filling some 44 MiB in small ones
  * takes longer than copying them. NULL: none is left.
  */
-static uint8_t *allocate(size_t size)
+static uint8_t *allocate_image(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
@@ -111,7 +111,7 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 	const struct vms_page *end = page + pages->len;
 	ret->va = page->va;
 	ret->bytes.size = end[-1].va + end[-1].size - page->va;
-	uint8_t *data = allocate(ret->bytes.size);
+	uint8_t *data = allocate_image(ret->bytes.size);
 	if (!data)
 		g_error("no memory for a kernel's image of %zu bytes", ret->bytes.size);
 	ret->bytes.data = data;

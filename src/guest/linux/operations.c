@@ -16,7 +16,7 @@
 #include "guest/linux/unwind_info.h"
 #include "guest/linux/vmlinux.h"
 
-static char *describe(const void *system, struct vms_guest_info *ret)
+static char *describe_guest(const void *system, struct vms_guest_info *ret)
 {
 	const struct vms_linux *guest = system;
 	*ret = (struct vms_guest_info) {
@@ -85,7 +85,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.kind = VMS_GUEST_LINUX,
 	.detect = vms_linux_detect,
 	.free = vms_linux_free,
-	.describe = describe,
+	.describe = describe_guest,
 	.is_complete = is_complete,
 	.follow_tables = vms_linux_follow_tables,
 

@@ -44,7 +44,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "upid", "nr", AT(nr), true },
 };
 
-static bool has_all(const struct vms_path_lookup *lookup)
+static bool has_all_members(const struct vms_path_lookup *lookup)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(wanted_members); i++) {
 		const size_t at = wanted_members[i].at;
@@ -64,7 +64,7 @@ struct vms_path_lookup *vms_path_lookup_new(const struct vms_linux *guest)
 	struct vms_path_lookup lookup = { 0 };
 	if (!guest->btf ||
 	    !vms_members_find(guest->btf, wanted_members, G_N_ELEMENTS(wanted_members), &lookup) ||
-	    !has_all(&lookup) || !vms_btf_size(guest->btf, "upid", &lookup.upid_size))
+	    !has_all_members(&lookup) || !vms_btf_size(guest->btf, "upid", &lookup.upid_size))
 		return NULL;
 	return g_memdup2(&lookup, sizeof(lookup));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds vCPUs by protocol.h. There is no watchdog: the agent itself releases what a client holds
- * that has ended or is stopped, and counts that.
+ * Holds vCPUs as described in protocol.h. There is no watchdog: if a client ends or is stopped, the
+ * agent itself releases the vCPUs that the client holds, and counts that.
  */
 #include "machine/agent/agent_engine.h"
 
@@ -16,14 +16,17 @@
 #include <unistd.h>
 
 /*
- * How long to sleep before checking whether the vCPU can still come. A vCPU may wait inside QEMU
- * for another one that we hold, to run alone or to flush its TLB. Then that one must be released.
+ * How long to sleep before checking whether the vCPU can still answer. A vCPU may wait inside QEMU
+ * for another vCPU that we hold, to run alone or to flush its TLB. Then the other one must be
+ * released.
  */
 #define SLICE_NS (50 * 1000 * 1000)
-/* How long to spin for a vCPU's answer before sleeping. The vCPU stands still until we see it. */
+/*
+ * How long to spin for a vCPU's answer before sleeping. The vCPU is held until we see the answer.
+ */
 #define SPIN_NS (100 * 1000)
 
-/* Blocks of memory that come along with a hold, by guest-physical address. */
+/* Blocks of memory to prefetch with a hold, by guest-physical address. */
 struct prefetch_list {
 	unsigned n;
 	uint64_t pa[VMS_AGENT_MAX_PREFETCH];
@@ -33,32 +36,32 @@ struct prefetch_list {
 struct hold {
 	uint32_t number;
 	uint32_t broken;		    /* the slot's count when the hold began */
-	bool torn;			    /* the pin came too late: the vCPU had gone on */
+	bool torn;			    /* the pin was too late: the vCPU had continued */
 	bool is_late;			    /* the last wait for the vCPU timed out */
-	struct prefetch_list prefetch;	    /* what comes along with this hold */
-	struct prefetch_list next_prefetch; /* what is to come along with the next one */
+	struct prefetch_list prefetch;	    /* for this hold */
+	struct prefetch_list next_prefetch; /* for the next hold */
 };
 
 _Static_assert(VMS_AGENT_PREFETCH_SIZE == VMS_PREFETCH_SIZE,
-	       "the agent's blocks are those of the machine interface");
+	       "the agent's blocks have the size of those of the machine interface");
 
 struct agent_machine {
 	struct vms_qemu qemu;
 	struct vms_agent_link *link;
-	struct hold *holds; /* by vCPU, behind its lock */
+	struct hold *holds; /* by vCPU; the vCPU's lock guards it */
 	atomic_uint n_held;
 	struct vms_agent_prober prober;
-	bool may_spin;			   /* the host has a spare CPU for each vCPU */
-	int8_t reg_of[VMS_AGENT_MAX_REGS]; /* architecture's index of the agent's register; -1: none
-					    */
+	bool may_spin; /* the host has a spare CPU for each vCPU */
+	/* By the agent's index of a register: the architecture's index, or -1. */
+	int8_t reg_of[VMS_AGENT_MAX_REGS];
 };
 
-static struct agent_machine *agent_of(struct vms_machine *machine)
+static struct agent_machine *get_agent(struct vms_machine *machine)
 {
 	return (struct agent_machine *)machine;
 }
 
-static struct vms_agent_vcpu *slot_of(struct agent_machine *agent, unsigned vcpu)
+static struct vms_agent_vcpu *get_slot(struct agent_machine *agent, unsigned vcpu)
 {
 	return &agent->link->shared->vcpu[agent->qemu.cpu_index[vcpu]];
 }
@@ -81,7 +84,7 @@ static void clear_wanted(struct vms_agent_vcpu *slot)
 /* `flags`: VMS_AGENT_PIN, or 0 for a brief hold. */
 static bool request_hold(struct agent_machine *agent, unsigned vcpu, uint32_t flags, GError **error)
 {
-	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct vms_agent_vcpu *slot = get_slot(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	struct vms_agent_hold message = { .message = { .kind = VMS_AGENT_HOLD },
 					  .vcpu = agent->qemu.cpu_index[vcpu] };
@@ -92,10 +95,10 @@ static bool request_hold(struct agent_machine *agent, unsigned vcpu, uint32_t fl
 	return vms_agent_send(agent->link, &message.message, sizeof(message), -1, error);
 }
 
-/* Tells the vCPU what to prefetch. Called before the hold is requested. */
+/* Writes which memory the vCPU must prefetch. Called before the hold is requested. */
 static void write_prefetch_list(struct agent_machine *agent, unsigned vcpu)
 {
-	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct vms_agent_vcpu *slot = get_slot(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
 	hold->prefetch = hold->next_prefetch;
 	hold->next_prefetch.n = 0;
@@ -122,8 +125,8 @@ static bool set_hold_error(struct agent_machine *agent, unsigned vcpu, enum vms_
 }
 
 /*
- * Spins, because waking this thread takes longer than most samples, and the vCPU stands still
- * meanwhile. It yields, because the agent's thread may need this CPU to pass the request on.
+ * Spins, because a wakeup of this thread takes longer than most samples, and the vCPU is held for
+ * that time. Yields, because the agent's thread may need this CPU to pass the request on.
  */
 static void spin_until_held(struct agent_machine *agent, struct vms_agent_vcpu *slot,
 			    uint32_t number)
@@ -133,8 +136,8 @@ static void spin_until_held(struct agent_machine *agent, struct vms_agent_vcpu *
 		sched_yield();
 }
 
-/* Until when to wait for a vCPU that is asked now. One that is late gets little time. */
-static uint64_t deadline_of(const struct agent_machine *agent, const struct hold *hold)
+/* Returns until when to wait for a vCPU. Waits only briefly if its last answer was late. */
+static uint64_t choose_deadline(const struct agent_machine *agent, const struct hold *hold)
 {
 	const uint64_t late_ns = VMS_STREAM_LATE_MS * UINT64_C(1000000);
 	return hold->is_late ? vms_clock_now_ns() + late_ns
@@ -142,7 +145,7 @@ static uint64_t deadline_of(const struct agent_machine *agent, const struct hold
 }
 
 /* True if the deadline has passed, or the caller has given up. */
-static bool is_over(struct agent_machine *agent, uint64_t deadline_ns)
+static bool is_time_over(struct agent_machine *agent, uint64_t deadline_ns)
 {
 	uint64_t now_ns = vms_clock_now_ns();
 	uint64_t give_up_ns = atomic_load(&agent->qemu.machine.give_up_ns);
@@ -153,9 +156,9 @@ static bool is_over(struct agent_machine *agent, uint64_t deadline_ns)
 static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t flags,
 			    GError **error)
 {
-	struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct vms_agent_vcpu *slot = get_slot(agent, vcpu);
 	struct hold *hold = &agent->holds[vcpu];
-	uint64_t deadline_ns = deadline_of(agent, hold);
+	uint64_t deadline_ns = choose_deadline(agent, hold);
 	uint64_t busy_ns = vms_clock_now_ns() + SLICE_NS;
 	uint32_t held;
 	spin_until_held(agent, slot, hold->number);
@@ -167,18 +170,17 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 			return set_hold_error(agent, vcpu, VMS_ERROR_NOT_FOUND, "it was unplugged",
 					      error);
 		if (vms_agent_link_is_closed(agent->link))
-			return set_hold_error(agent, vcpu, VMS_ERROR_CLOSED, "QEMU has gone",
-					      error);
+			return set_hold_error(agent, vcpu, VMS_ERROR_CLOSED, "QEMU is gone", error);
 		if (vms_clock_now_ns() > busy_ns && atomic_load(&agent->n_held) > 0)
 			return set_hold_error(agent, vcpu, VMS_ERROR_WAITING,
 					      "it seems to wait for another vCPU that is held",
 					      error);
-		if (is_over(agent, deadline_ns)) {
+		if (is_time_over(agent, deadline_ns)) {
 			hold->is_late = true;
 			return set_hold_error(
 				agent, vcpu, VMS_ERROR_TIMEOUT,
-				"it does not answer; QEMU may be stopped or overloaded, or wait "
-				"for a disk or a host device",
+				"it does not answer; QEMU may be stopped or overloaded, or may be "
+				"waiting for a disk or a host device",
 				error);
 		}
 		/* The agent ended the hold before we saw it: request it again. */
@@ -189,15 +191,15 @@ static bool wait_until_held(struct agent_machine *agent, unsigned vcpu, uint32_t
 }
 
 /*
- * QEMU tells its plugins of a vCPU a little after it has made it: one without a thread is still to
- * come. False: it does not come.
+ * Waits until the agent knows a vCPU. QEMU calls its plugins shortly after it has created a vCPU,
+ * so one without a thread will follow. False if it was unplugged, or does not follow in time.
  */
-static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
+static bool wait_until_plugged(struct agent_machine *agent, unsigned vcpu)
 {
-	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	const struct vms_agent_vcpu *slot = get_slot(agent, vcpu);
 	uint64_t deadline_ns = vms_stream_deadline(&agent->link->stream);
 	while (atomic_load(&slot->state) == VMS_AGENT_ABSENT) {
-		if (slot->thread != 0 || is_over(agent, deadline_ns))
+		if (slot->thread != 0 || is_time_over(agent, deadline_ns))
 			return false;
 		g_usleep(1000);
 	}
@@ -206,7 +208,7 @@ static bool wait_until_there(struct agent_machine *agent, unsigned vcpu)
 
 /*
  * Follows changes of QEMU's memory map. Does nothing while vCPUs are held, or while another thread
- * asks QEMU something: the next hold does it then.
+ * uses QEMU's monitor: then the next hold does it.
  */
 static void update_memory_map(struct agent_machine *agent)
 {
@@ -219,11 +221,11 @@ static void update_memory_map(struct agent_machine *agent)
 }
 
 /* `flags` as for request_hold. */
-static bool hold_with(struct vms_machine *machine, int vcpu, uint32_t flags, GError **error)
+static bool hold_vcpu(struct vms_machine *machine, int vcpu, uint32_t flags, GError **error)
 {
-	struct agent_machine *agent = agent_of(machine);
+	struct agent_machine *agent = get_agent(machine);
 	update_memory_map(agent);
-	if (!wait_until_there(agent, (unsigned)vcpu))
+	if (!wait_until_plugged(agent, (unsigned)vcpu))
 		return set_hold_error(agent, (unsigned)vcpu, VMS_ERROR_NOT_FOUND,
 				      "it was unplugged", error);
 	write_prefetch_list(agent, (unsigned)vcpu);
@@ -234,24 +236,24 @@ static bool hold_with(struct vms_machine *machine, int vcpu, uint32_t flags, GEr
 		agent->holds[vcpu].is_late = false;
 		return true;
 	}
-	clear_wanted(slot_of(agent, (unsigned)vcpu));
+	clear_wanted(get_slot(agent, (unsigned)vcpu));
 	return false;
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool agent_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
-	return hold_with(machine, vcpu, VMS_AGENT_PIN, error);
+	return hold_vcpu(machine, vcpu, VMS_AGENT_PIN, error);
 }
 
-static bool hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
+static bool agent_hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 {
-	return hold_with(machine, vcpu, 0, error);
+	return hold_vcpu(machine, vcpu, 0, error);
 }
 
-static bool pin(struct vms_machine *machine, int vcpu)
+static bool agent_pin(struct vms_machine *machine, int vcpu)
 {
-	struct hold *hold = &agent_of(machine)->holds[vcpu];
-	struct vms_agent_vcpu *slot = slot_of(agent_of(machine), (unsigned)vcpu);
+	struct hold *hold = &get_agent(machine)->holds[vcpu];
+	struct vms_agent_vcpu *slot = get_slot(get_agent(machine), (unsigned)vcpu);
 	uint32_t wanted = hold->number;
 	hold->torn = !atomic_compare_exchange_strong(&slot->wanted, &wanted,
 						     hold->number | VMS_AGENT_PIN);
@@ -262,40 +264,40 @@ static bool check_held(struct agent_machine *agent, unsigned vcpu, GError **erro
 {
 	if (agent->holds[vcpu].torn) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_GONE_ON,
-			    "vCPU %u of %s went on before this program had seen all", vcpu,
+			    "vCPU %u of %s continued before this program had read all", vcpu,
 			    agent->qemu.machine.info.name);
 		return false;
 	}
-	if (!is_broken(&agent->holds[vcpu], slot_of(agent, vcpu)))
+	if (!is_broken(&agent->holds[vcpu], get_slot(agent, vcpu)))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-		    "vCPU %u of %s was let go by the agent while it was held, since this program "
-		    "was stopped or took too long: what was read may be torn",
+		    "the agent has released vCPU %u of %s during the hold, because this program "
+		    "was stopped or took too long: what was read may be inconsistent",
 		    vcpu, agent->qemu.machine.info.name);
 	return false;
 }
 
-static bool release(struct vms_machine *machine, int vcpu, GError **error)
+static bool agent_release(struct vms_machine *machine, int vcpu, GError **error)
 {
-	struct agent_machine *agent = agent_of(machine);
-	clear_wanted(slot_of(agent, (unsigned)vcpu));
+	struct agent_machine *agent = get_agent(machine);
+	clear_wanted(get_slot(agent, (unsigned)vcpu));
 	atomic_fetch_sub(&agent->n_held, 1);
 	return check_held(agent, (unsigned)vcpu, error);
 }
 
 /* ---- prefetch ---------------------------------------------------------- */
 
-static void prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+static void agent_prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
-	struct prefetch_list *next = &agent_of(machine)->holds[vcpu].next_prefetch;
+	struct prefetch_list *next = &get_agent(machine)->holds[vcpu].next_prefetch;
 	if (next->n < VMS_AGENT_MAX_PREFETCH)
 		next->pa[next->n++] = pa;
 }
 
-static const void *prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+static const void *agent_get_prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
-	struct agent_machine *agent = agent_of(machine);
-	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct agent_machine *agent = get_agent(machine);
+	const struct vms_agent_vcpu *slot = get_slot(agent, vcpu);
 	const struct prefetch_list *list = &agent->holds[vcpu].prefetch;
 	for (unsigned i = 0; i < list->n; i++)
 		if (list->pa[i] == pa)
@@ -305,10 +307,11 @@ static const void *prefetched(struct vms_machine *machine, unsigned vcpu, uint64
 
 /* ---- registers -------------------------------------------------------- */
 
-static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+static bool agent_read_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error)
 {
-	struct agent_machine *agent = agent_of(machine);
-	const struct vms_agent_vcpu *slot = slot_of(agent, vcpu);
+	struct agent_machine *agent = get_agent(machine);
+	const struct vms_agent_vcpu *slot = get_slot(agent, vcpu);
 	*ret = (struct vms_regs) { 0 };
 	for (unsigned i = 0; i < agent->link->hello.n_regs; i++) {
 		if (agent->reg_of[i] >= 0 && slot->has_regs[i / 32] >> i % 32 & 1)
@@ -317,7 +320,7 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 	return check_held(agent, vcpu, error);
 }
 
-/* Finds the architecture's register of the same name for each of the agent's. */
+/* Finds the architecture's register with the same name for each register of the agent. */
 static void find_regs(struct agent_machine *agent)
 {
 	for (unsigned i = 0; i < agent->link->hello.n_regs; i++) {
@@ -329,20 +332,20 @@ static void find_regs(struct agent_machine *agent)
 
 /* ---- probes ------------------------------------------------------------ */
 
-static struct vms_probes *arm(struct vms_machine *machine, const struct vms_probes_request *request,
-			      GError **error)
+static struct vms_probes *agent_arm_probes(struct vms_machine *machine,
+					   const struct vms_probes_request *request, GError **error)
 {
-	return vms_agent_probes_arm(&agent_of(machine)->prober, request, error);
+	return vms_agent_probes_arm(&get_agent(machine)->prober, request, error);
 }
 
-static bool take(struct vms_machine *machine, unsigned timeout_ms, GError **error)
+static bool agent_take_hits(struct vms_machine *machine, unsigned timeout_ms, GError **error)
 {
-	return vms_agent_probes_take(&agent_of(machine)->prober, timeout_ms, error);
+	return vms_agent_probes_take(&get_agent(machine)->prober, timeout_ms, error);
 }
 
 static const struct vms_probe_engine probe_engine = {
-	.arm = arm,
-	.take = take,
+	.arm = agent_arm_probes,
+	.take = agent_take_hits,
 	.disarm = vms_agent_probes_disarm,
 	.is_armed = vms_agent_probes_is_armed,
 	.counts = vms_agent_probes_counts,
@@ -352,24 +355,24 @@ static const struct vms_probe_engine probe_engine = {
 
 /* ---- the machine ------------------------------------------------------ */
 
-/* QMP events tell of every stop, so nothing is asked. */
-static bool is_paused(struct vms_machine *machine)
+/* QMP events report every pause, so no command is sent. */
+static bool agent_is_paused(struct vms_machine *machine)
 {
-	struct vms_qmp *qmp = &agent_of(machine)->qemu.qmp;
+	struct vms_qmp *qmp = &get_agent(machine)->qemu.qmp;
 	vms_qmp_poll(qmp);
 	return !qmp->running;
 }
 
-/* QEMU tells of a pause before the guest runs on, so the answer for a past time is final. */
-static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
+/* QEMU reports a pause before the guest continues, so the answer for a past time is final. */
+static uint64_t agent_get_paused_ns(struct vms_machine *machine, uint64_t time_ns)
 {
-	return vms_qmp_paused_ns(&agent_of(machine)->qemu.qmp, time_ns);
+	return vms_qmp_paused_ns(&get_agent(machine)->qemu.qmp, time_ns);
 }
 
 /* The agent ends all holds when the link is closed. */
-static void close_machine(struct vms_machine *machine)
+static void agent_close(struct vms_machine *machine)
 {
-	struct agent_machine *agent = agent_of(machine);
+	struct agent_machine *agent = get_agent(machine);
 	vms_agent_prober_clear(&agent->prober);
 	vms_agent_link_close(agent->link);
 	vms_qemu_close(&agent->qemu);
@@ -380,13 +383,13 @@ static void close_machine(struct vms_machine *machine)
 static const struct vms_engine engine = {
 	.name = "agent",
 	.holds_each = true,
-	.hold = hold,
-	.release = release,
-	.hold_briefly = hold_briefly,
-	.pin = pin,
-	.regs = regs,
-	.prefetch = prefetch,
-	.prefetched = prefetched,
+	.hold = agent_hold,
+	.release = agent_release,
+	.hold_briefly = agent_hold_briefly,
+	.pin = agent_pin,
+	.regs = agent_read_regs,
+	.prefetch = agent_prefetch,
+	.prefetched = agent_get_prefetched,
 	.system_regs = vms_qemu_system_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
@@ -394,14 +397,14 @@ static const struct vms_engine engine = {
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
-	.is_paused = is_paused,
-	.paused_ns = paused_ns,
+	.is_paused = agent_is_paused,
+	.paused_ns = agent_get_paused_ns,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
 	.pause_reason = vms_qemu_pause_reason,
 	.probes = &probe_engine,
 	.item_text = vms_qemu_item_text,
-	.close = close_machine,
+	.close = agent_close,
 };
 
 bool vms_agent_check_holds(const struct vms_agent_link *link, GError **error)
@@ -413,7 +416,7 @@ bool vms_agent_check_holds(const struct vms_agent_link *link, GError **error)
 	return false;
 }
 
-/* Drops vCPUs that the agent has no room for. They are the last: numbers ascend. */
+/* Drops vCPUs that the agent has no room for. They are the last ones, because indices ascend. */
 static void limit_vcpus(struct agent_machine *agent)
 {
 	struct vms_machine *machine = &agent->qemu.machine;
@@ -430,7 +433,7 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 		return false;
 	/* If QEMU has ended, another process with its pid may have answered. */
 	if (!vms_host_identity_is_alive(process)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: the QEMU has ended",
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: QEMU is gone",
 			    agent->link->stream.peer);
 		return false;
 	}
@@ -445,8 +448,8 @@ static bool open_agent(struct agent_machine *agent, const char *const *qmp, GErr
 	const struct vms_ram *ram = vms_qemu_ram(&agent->qemu);
 	if (!ram->parts || ram->parts->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-			    "%s: the guest's memory cannot be read from QEMU, process %d: run as "
-			    "the same user, or as root",
+			    "%s: cannot read the guest's memory from QEMU, process %d: run vmscope "
+			    "as the same user, or as root",
 			    agent->link->stream.peer, (int)process->pid);
 		return false;
 	}
@@ -470,7 +473,7 @@ struct vms_machine *vms_agent_machine_open(struct vms_agent_link *link, const ch
 	agent->link = link;
 	vms_agent_prober_init(&agent->prober);
 	if (!open_agent(agent, qmp, error)) {
-		close_machine(&agent->qemu.machine);
+		agent_close(&agent->qemu.machine);
 		return NULL;
 	}
 	vms_machine_init(&agent->qemu.machine, &engine);

@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #define RING_SIZE	 (1U << 20)  /* bytes per vCPU */
-#define STACKS_RING_SIZE (4U << 20)  /* the same, if hits bring stacks */
-#define EMPTY_RING_SIZE	 (64U << 10) /* of a ring that gets no hits: as small as it may be */
+#define STACKS_RING_SIZE (4U << 20)  /* the same, if hits have stacks */
+#define EMPTY_RING_SIZE	 (64U << 10) /* of a ring that gets no hits: the minimum */
 /*
- * How long to let hits gather. A vCPU that has to wake this client takes several microseconds for
- * that, more than for the hit. So the client asks for it only after a nap without hits. A ring that
- * fills up wakes it in any case.
+ * How long to collect hits before they are taken. A vCPU that must wake this client needs several
+ * microseconds for that, which is longer than a hit takes. So the client asks to be woken only
+ * after a nap without hits. A ring that fills up wakes the client in any case.
  */
 #define NAP_MS 1
-/* How long to wait before it is looked whether other probes were armed. */
+/* How long to wait before checking whether other probes were armed. */
 #define SLICE_MS 50
 
 struct set {
@@ -30,8 +30,8 @@ struct set {
 	size_t size;
 	int woken;
 	atomic_bool was_disarmed;
-	atomic_bool hung_up; /* nothing comes over `woken` any more */
-	GMutex lock;	     /* taken while hits are handed out */
+	atomic_bool hung_up; /* the agent has closed its end of `woken` */
+	GMutex lock;	     /* held while hits are delivered */
 	struct vms_hits *hits;
 	/* If hits are added up: `memory` has n_vcpus pointers into `mapped`. */
 	struct vms_tallies tallies;
@@ -92,8 +92,9 @@ static GPtrArray *list_sets(struct vms_agent_prober *prober)
 }
 
 /*
- * While the agent ends or arms a set, its vCPUs come out of their code. So they must not wait for
- * room in their rings, which this thread may be the one to make.
+ * Empties the rings while the agent arms or ends a set. The agent needs all vCPUs to leave their
+ * code for that, so they must not wait for room in their rings. This thread may be the only one
+ * that reads the rings.
  */
 static void make_room(struct vms_agent_prober *prober)
 {
@@ -101,7 +102,7 @@ static void make_room(struct vms_agent_prober *prober)
 	for (guint i = 0; i < sets->len; i++) {
 		struct set *set = g_ptr_array_index(sets, i);
 		if (!g_mutex_trylock(&set->lock))
-			continue; /* another thread takes its hits */
+			continue; /* another thread is taking its hits */
 		vms_hits_collect(set->hits);
 		g_mutex_unlock(&set->lock);
 	}
@@ -135,8 +136,11 @@ static bool send_request(struct vms_agent_prober *prober, struct vms_agent_messa
 	return !failure;
 }
 
-/* The agent's number of a register. One that it does not have, it cannot read. */
-static uint64_t number_of_register(const struct vms_agent_prober *prober, uint64_t reg)
+/*
+ * Returns the agent's number of a register. If the agent does not have the register, returns a
+ * number that cannot be read.
+ */
+static uint64_t find_register_number(const struct vms_agent_prober *prober, uint64_t reg)
 {
 	for (unsigned i = 0; i < prober->link->hello.n_regs; i++)
 		if (prober->reg_of[i] >= 0 && (uint64_t)prober->reg_of[i] == reg)
@@ -145,8 +149,9 @@ static uint64_t number_of_register(const struct vms_agent_prober *prober, uint64
 }
 
 /*
- * Appends the operations of a program, with registers as the agent numbers them. Only in programs
- * of returns an argument is more than a register: older agents know no other.
+ * Appends the operations of a program, with the agent's numbers of registers. Operations for
+ * arguments are used only in programs of returns. In other programs an argument is a register,
+ * which older agents know too.
  */
 static void append_program(const struct vms_agent_prober *prober, GByteArray *file,
 			   const struct vms_program *program, bool is_return)
@@ -157,7 +162,7 @@ static void append_program(const struct vms_agent_prober *prober, GByteArray *fi
 		if (op.code == VMS_OP_ARGUMENT && !is_return)
 			op.code = VMS_OP_REGISTER;
 		if (op.code == VMS_OP_REGISTER || op.code == VMS_OP_ARGUMENT)
-			op.value = number_of_register(prober, op.value);
+			op.value = find_register_number(prober, op.value);
 		g_byte_array_append(file, (const guint8 *)&op, sizeof(op));
 	}
 }
@@ -173,7 +178,7 @@ static void append_place(GByteArray *file, uint64_t va, uint32_t flags,
 	g_byte_array_append(file, (const guint8 *)&place, sizeof(place));
 }
 
-/* How much a request asks for, returns of calls among it. */
+/* Counts the places and operations of a request, including those of returns. */
 static void count_request(const struct vms_probes_request *request, size_t *n_places, size_t *n_ops)
 {
 	*n_places = *n_ops = 0;
@@ -185,8 +190,8 @@ static void count_request(const struct vms_probes_request *request, size_t *n_pl
 }
 
 /*
- * Returns a file of all places and programs: first what is asked for, so that hits tell its
- * numbers, then the returns. -1: error IO.
+ * Returns a file of all places and programs, or -1. The places of the request come first, so that
+ * the numbers in hits are those of the request. The places of returns follow. Errors: IO.
  */
 static int make_places(const struct vms_agent_prober *prober,
 		       const struct vms_probes_request *request, GError **error)
@@ -212,7 +217,7 @@ static int make_places(const struct vms_agent_prober *prober,
 	return vms_agent_make_file(file->data, file->len, error);
 }
 
-/* True if the return of a call needs what its arguments were. */
+/* True if the program of a return needs arguments of the call. */
 static bool needs_arguments(const struct vms_probes_request *request)
 {
 	uint32_t regs[VMS_ARGUMENTS_KEPT_MAX];
@@ -240,19 +245,20 @@ static bool copies_stacks(const struct vms_probes_request *request)
 	return false;
 }
 
-/* Checks how much there is of what was asked for, which is `n` places before those of returns. */
+/* Checks the size of a request for `n` places. `n_places` includes those of returns. */
 static bool check_size(size_t n, size_t n_places, size_t n_ops, GError **error)
 {
 	if (n > 0 && n_places <= VMS_AGENT_MAX_PLACES && n_ops <= VMS_AGENT_MAX_OPS)
 		return true;
 	if (n == 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "there is no place to probe");
+			    "cannot arm probes: no place is given");
 	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-			    "%zu places that take %zu operations are too many: at most %d and %d "
-			    "can be armed; choose fewer places, or collect less there",
-			    n_places, n_ops, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			"cannot arm probes at %zu places with %zu operations: the maximum is %d "
+			"and %d; choose fewer places, or collect less there",
+			n_places, n_ops, VMS_AGENT_MAX_PLACES, VMS_AGENT_MAX_OPS);
 	return false;
 }
 
@@ -261,8 +267,8 @@ static bool check_vcpu(const struct vms_agent_prober *prober, int vcpu, GError *
 	if (vcpu < (int)prober->machine->n_vcpus)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
-		    "there is no vCPU %d to probe: this machine has %u", vcpu,
-		    prober->machine->n_vcpus);
+		    "cannot arm probes on vCPU %d: this machine has %u vCPUs, numbered from 0",
+		    vcpu, prober->machine->n_vcpus);
 	return false;
 }
 
@@ -294,7 +300,7 @@ static bool check_request(const struct vms_agent_prober *prober,
 	       check_vcpu(prober, request->vcpu, error);
 }
 
-/* fds: see VMS_AGENT_PROBES_START. */
+/* Sends the request. `fds` gets the descriptors of the reply, see VMS_AGENT_PROBES_START. */
 static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 		       const struct vms_probes_request *request, int fds[3], GError **error)
 {
@@ -332,8 +338,11 @@ static bool send_stop(const struct set *set, GError **error)
 
 /* ---- waiting ----------------------------------------------------------------------- */
 
-/* Takes hits of all sets, except those of a set that another thread takes. Returns the number. */
-static size_t take_all(GPtrArray *sets, bool all)
+/*
+ * Takes hits of all sets and returns how many. Unless `all`, skips a set whose hits another thread
+ * is taking.
+ */
+static size_t take_all_hits(GPtrArray *sets, bool all)
 {
 	size_t n = 0;
 	for (guint i = 0; i < sets->len; i++) {
@@ -348,14 +357,14 @@ static size_t take_all(GPtrArray *sets, bool all)
 	return n;
 }
 
-/* Says whether the agent is to wake this client for the next hit. */
+/* Sets whether the agent wakes this client at the next hit. */
 static void set_sleeps(GPtrArray *sets, bool sleeps)
 {
 	for (guint i = 0; i < sets->len; i++)
 		vms_hits_set_sleeps(((struct set *)g_ptr_array_index(sets, i))->hits, sleeps);
 }
 
-/* Reads what the agent has sent to wake this client. */
+/* Reads the bytes that the agent has sent to wake this client. */
 static void read_wakes(struct set *set)
 {
 	char bytes[64];
@@ -372,7 +381,7 @@ static void wait_for_agent(const struct vms_agent_prober *prober, GPtrArray *set
 		polls[i].fd = atomic_load(&set->hung_up) ? -1 : set->woken;
 		polls[i].events = POLLIN;
 	}
-	polls[sets->len].fd = prober->link->stream.fd; /* for its end alone */
+	polls[sets->len].fd = prober->link->stream.fd; /* only to see its end */
 	if (poll(polls, sets->len + 1, timeout_ms) <= 0)
 		return;
 	for (guint i = 0; i < sets->len; i++) {
@@ -385,29 +394,29 @@ static void wait_for_agent(const struct vms_agent_prober *prober, GPtrArray *set
 }
 
 /* Returns the time until `end_ns`, at most `max_ms`. */
-static int left_ms(uint64_t end_ns, int max_ms)
+static int get_time_left_ms(uint64_t end_ns, int max_ms)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
 	return now_ns < end_ns ? (int)MIN((end_ns - now_ns + 999999) / 1000000, (uint64_t)max_ms)
 			       : 0;
 }
 
-static bool set_closed(const struct vms_agent_prober *prober, GError **error)
+static bool set_closed_error(const struct vms_agent_prober *prober, GError **error)
 {
-	g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: QEMU has gone",
+	g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "%s: QEMU is gone",
 		    prober->link->stream.peer);
 	return false;
 }
 
-/* Takes hits. If there are none, waits for the next one, or until `end_ns`, and takes that. */
+/* Takes hits. If there are none, waits until `end_ns` for the next one and takes it. */
 static size_t sleep_and_take(const struct vms_agent_prober *prober, GPtrArray *sets,
 			     uint64_t end_ns)
 {
 	set_sleeps(sets, true);
-	size_t n = take_all(sets, false);
+	size_t n = take_all_hits(sets, false);
 	if (n == 0) {
-		wait_for_agent(prober, sets, left_ms(end_ns, SLICE_MS));
-		n = take_all(sets, false);
+		wait_for_agent(prober, sets, get_time_left_ms(end_ns, SLICE_MS));
+		n = take_all_hits(sets, false);
 	}
 	set_sleeps(sets, false);
 	return n;
@@ -420,14 +429,14 @@ bool vms_agent_probes_take(struct vms_agent_prober *prober, unsigned timeout_ms,
 		g_autoptr(GPtrArray) sets = list_sets(prober);
 		size_t n = 0;
 		if (round == 1)
-			wait_for_agent(prober, sets, left_ms(end_ns, NAP_MS));
+			wait_for_agent(prober, sets, get_time_left_ms(end_ns, NAP_MS));
 		else if (round > 1)
 			n = sleep_and_take(prober, sets, end_ns);
 		const bool is_closed = vms_agent_link_is_closed(prober->link);
-		n += take_all(sets, is_closed);
+		n += take_all_hits(sets, is_closed);
 		atomic_store(&prober->is_busy, n > 0);
 		if (is_closed)
-			return set_closed(prober, error);
+			return set_closed_error(prober, error);
 		if (n > 0 || vms_clock_now_ns() >= end_ns)
 			return true;
 	}

@@ -28,35 +28,35 @@ void vms_hit_order_add(struct vms_hit_order *order, const struct vms_agent_hit *
 	g_byte_array_append(order->bytes, values, hit->size);
 }
 
-/* The bytes have no address as long as there are none. */
-static const guint8 *values_of(const GByteArray *bytes, const struct held *held)
+/* Returns the values of a hit. `bytes->data` may be NULL if no hit has values. */
+static const guint8 *get_values(const GByteArray *bytes, const struct held *held)
 {
 	return held->hit.size > 0 ? bytes->data + held->offset : (const guint8 *)"";
 }
 
-static gint compare(gconstpointer a, gconstpointer b)
+static gint compare_hits(gconstpointer a, gconstpointer b)
 {
 	const struct held *x = a, *y = b;
 	return x->hit.number < y->hit.number ? -1 : x->hit.number > y->hit.number;
 }
 
-/* Forgets the first `n`, which were handed out, and their values. */
-static void drop(struct vms_hit_order *order, guint n)
+/* Removes the first `n` hits, which were delivered, and their values. */
+static void drop_first_hits(struct vms_hit_order *order, guint n)
 {
 	GByteArray *bytes = order->bytes;
 	g_array_remove_range(order->held, 0, n);
 	order->bytes = g_byte_array_new();
 	for (guint i = 0; i < order->held->len; i++) {
 		struct held *held = &g_array_index(order->held, struct held, i);
-		const guint8 *values = values_of(bytes, held);
+		const guint8 *values = get_values(bytes, held);
 		held->offset = order->bytes->len;
 		g_byte_array_append(order->bytes, values, held->hit.size);
 	}
 	g_byte_array_unref(bytes);
 }
 
-/* Numbers below `end` that have not come are lost, as far as they are settled. */
-static void skip(struct vms_hit_order *order, uint64_t end, uint64_t settled)
+/* Counts the missing numbers below `end` as lost, as far as they are settled. */
+static void skip_lost_numbers(struct vms_hit_order *order, uint64_t end, uint64_t settled)
 {
 	const uint64_t to = MIN(end, settled + (settled < UINT64_MAX));
 	if (to <= order->next)
@@ -72,21 +72,21 @@ size_t vms_hit_order_run(struct vms_hit_order *order, uint64_t settled,
 {
 	guint done = 0;
 	size_t n = 0;
-	g_array_sort(order->held, compare);
+	g_array_sort(order->held, compare_hits);
 	for (; done < order->held->len; done++) {
 		const struct held *held = &g_array_index(order->held, struct held, done);
-		skip(order, held->hit.number, settled);
+		skip_lost_numbers(order, held->hit.number, settled);
 		if (held->hit.number > order->next)
 			break;
 		if (held->hit.number < order->next)
-			continue; /* it comes too late, or twice */
-		each(&held->hit, values_of(order->bytes, held), data);
+			continue; /* too late, or a duplicate */
+		each(&held->hit, get_values(order->bytes, held), data);
 		order->next++;
 		n++;
 	}
 	if (done > 0)
-		drop(order, done);
-	skip(order, UINT64_MAX, settled);
+		drop_first_hits(order, done);
+	skip_lost_numbers(order, UINT64_MAX, settled);
 	return n;
 }
 

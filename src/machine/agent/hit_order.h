@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hands out hits in the order of their numbers, which come from the rings of several vCPUs. A hit
- * is held back until those before it have come, or it is known that they do not.
+ * Sorts hits from the rings of several vCPUs by their numbers. A hit is held back until all earlier
+ * ones have arrived or are known to be lost.
  */
 #pragma once
 
@@ -12,22 +12,22 @@
 struct vms_hit_order {
 	GArray *held;	   /* struct held */
 	GByteArray *bytes; /* their values */
-	uint64_t next;	   /* number of the hit to hand out next */
-	uint64_t lost;	   /* numbers that did not come */
+	uint64_t next;	   /* number of the next hit to deliver */
+	uint64_t lost;	   /* numbers that are missing */
 };
 
 void vms_hit_order_init(struct vms_hit_order *order);
 void vms_hit_order_clear(struct vms_hit_order *order);
-/* Holds a hit. `values` is copied: hit->size bytes. */
+/* Adds a hit. Copies `values`, hit->size bytes. */
 void vms_hit_order_add(struct vms_hit_order *order, const struct vms_agent_hit *hit,
 		       const uint8_t *values);
 /*
- * Hands out what can be. All hits up to the number `settled` were added, if they are to come. A
- * number that comes twice is handed out once. Returns how many were handed out.
+ * Delivers all hits that are due, and returns how many. The caller has added all hits up to the
+ * number `settled` that were not lost. A number that was added twice is delivered once.
  */
 size_t vms_hit_order_run(struct vms_hit_order *order, uint64_t settled,
 			 void (*each)(const struct vms_agent_hit *hit, const uint8_t *values,
 				      void *data),
 			 void *data);
-/* Returns the lowest number that is held; 0: none. */
+/* Returns the lowest number that is held back, or 0. */
 uint64_t vms_hit_order_first(const struct vms_hit_order *order);

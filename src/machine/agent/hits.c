@@ -6,7 +6,7 @@
 #include "machine/agent/ring_reader.h"
 #include <string.h>
 
-/* When a hit that does not come is given up, although the agent says that it is under way. */
+/* After this time a missing hit is given up, although the agent says that it will follow. */
 #define LATE_NS	      G_GUINT64_CONSTANT(1000000000)
 #define MAX_HELD_SIZE (64U << 20) /* bytes of values that wait for such a hit */
 
@@ -16,15 +16,15 @@ struct vms_hits {
 	void *data;
 	struct vms_ring_reader *reader;
 	struct vms_hit_order order;
-	uint64_t late_ns;      /* since when a hit is waited for; 0: none is */
-	bool is_over;	       /* all was handed out */
+	uint64_t late_ns;      /* since when an earlier hit is missing; 0: none is */
+	bool is_over;	       /* all hits were delivered */
 	_Atomic uint64_t lost; /* for other threads */
 };
 
 /* ---- hits ------------------------------------------------------------------------- */
 
-/* Returns the machine's number of a vCPU of the agent's; -1: it has none. */
-static int number_of_vcpu(const struct vms_hits *hits, uint32_t index)
+/* Returns the machine's number of a vCPU by the agent's index, or -1. */
+static int find_vcpu_number(const struct vms_hits *hits, uint32_t index)
 {
 	for (unsigned i = 0; i < hits->expected.n_vcpus; i++)
 		if (hits->expected.cpu_index[i] == index)
@@ -32,7 +32,7 @@ static int number_of_vcpu(const struct vms_hits *hits, uint32_t index)
 	return -1;
 }
 
-/* True if these bytes are values with their heads, and nothing else. */
+/* True if the bytes are a sequence of values with valid heads. */
 static bool are_values(const uint8_t *values, size_t size)
 {
 	while (size > 0) {
@@ -57,7 +57,7 @@ static bool receive_block(const struct vms_ring_block *block, void *data)
 	const uint8_t *values = block->payload + sizeof(hit);
 	if (block->kind != VMS_AGENT_HIT || block->size < sizeof(hit) ||
 	    hit.size > block->size - sizeof(hit) || hit.size > VMS_HIT_VALUES_MAX ||
-	    hit.place >= hits->expected.n_places || number_of_vcpu(hits, hit.vcpu) < 0 ||
+	    hit.place >= hits->expected.n_places || find_vcpu_number(hits, hit.vcpu) < 0 ||
 	    hit.number == 0 || hit.number > hits->expected.max_hits ||
 	    !are_values(values, hit.size))
 		return false;
@@ -65,7 +65,7 @@ static bool receive_block(const struct vms_ring_block *block, void *data)
 	return true;
 }
 
-/* There are none in these rings. */
+/* These rings have no blocks that grow. */
 static bool ignore_bytes(uint64_t stream, const void *bytes, size_t size, void *data,
 			 GError **error)
 {
@@ -78,14 +78,14 @@ static void ignore_missing(void *data)
 	(void)data;
 }
 
-static void hand_out(const struct vms_agent_hit *from, const uint8_t *values, void *data)
+static void deliver_hit(const struct vms_agent_hit *from, const uint8_t *values, void *data)
 {
 	const struct vms_hits *hits = data;
 	const struct vms_hit hit = {
 		.number = from->number,
 		.time_ns = from->time_ns,
 		.place = from->place,
-		.vcpu = (unsigned)number_of_vcpu(hits, from->vcpu),
+		.vcpu = (unsigned)find_vcpu_number(hits, from->vcpu),
 		.values = values,
 		.size = from->size,
 	};
@@ -93,8 +93,8 @@ static void hand_out(const struct vms_agent_hit *from, const uint8_t *values, vo
 }
 
 /*
- * Which numbers need not be waited for, for all that are held: `settled`, or all up to the first
- * that is there, if it has waited for too long.
+ * Returns up to which number no hit need be waited for: `settled`, or the first hit that is held
+ * back if it has waited for too long.
  */
 static uint64_t give_up_late(struct vms_hits *hits, uint64_t settled)
 {
@@ -120,9 +120,9 @@ size_t vms_hits_take(struct vms_hits *hits, bool all)
 		all ? vms_ring_reader_hits(hits->reader) : vms_ring_reader_settled(hits->reader);
 	vms_ring_reader_run(hits->reader, NULL);
 	settled = give_up_late(hits, MIN(settled, hits->expected.max_hits));
-	size_t n = vms_hit_order_run(&hits->order, settled, hand_out, hits);
-	while (all && vms_hit_order_first(&hits->order)) /* the agent has not counted them */
-		n += vms_hit_order_run(&hits->order, vms_hit_order_first(&hits->order), hand_out,
+	size_t n = vms_hit_order_run(&hits->order, settled, deliver_hit, hits);
+	while (all && vms_hit_order_first(&hits->order)) /* hits that the agent has not counted */
+		n += vms_hit_order_run(&hits->order, vms_hit_order_first(&hits->order), deliver_hit,
 				       hits);
 	atomic_store(&hits->lost, hits->order.lost);
 	hits->is_over = all || settled == hits->expected.max_hits;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hits of a set of probes, as they come out of the rings that the agent shares: checked, and in
- * the order of their numbers. Nothing that stands in this memory is believed. What makes no sense
- * ends the reading of its ring; its hits are lost.
+ * Reads the hits of a set of probes from the rings that the agent shares, checks them, and delivers
+ * them in the order of their numbers. Nothing in this memory is trusted. Malformed data ends the
+ * reading of its ring, and the ring's hits are lost.
  */
 #pragma once
 
 #include "machine/probes.h"
 
-/* What the hits may be. */
+/* Limits of valid hits. */
 struct vms_hits_expected {
 	size_t n_places;
 	uint64_t max_hits;	   /* 0: no limit */
@@ -19,8 +19,8 @@ struct vms_hits_expected {
 typedef struct vms_hits vms_hits;
 
 /*
- * `memory` is the caller's, and stays mapped as long as the hits live. `hit` gets all of them in
- * vms_hits_take. Errors: PROTOCOL (the memory is not laid out as it has to be).
+ * The caller keeps `memory` mapped as long as the hits exist. vms_hits_take calls `hit` for each
+ * hit. Errors: PROTOCOL (the layout of the memory is wrong).
  */
 struct vms_hits *vms_hits_new(void *memory, size_t size, const struct vms_hits_expected *expected,
 			      void (*hit)(const struct vms_hit *hit, void *data), void *data,
@@ -29,20 +29,20 @@ void vms_hits_free(struct vms_hits *hits);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_hits, vms_hits_free)
 
 /*
- * Hands out what has come, and returns how many hits that are. A hit waits for those before it, a
- * second at most. `all`: no more come, so nothing waits. In one thread at a time.
+ * Delivers the hits that have arrived, and returns how many. A hit waits for earlier ones for a
+ * second at most. `all`: the agent writes no more, so no hit waits. One thread at a time.
  */
 size_t vms_hits_take(struct vms_hits *hits, bool all);
 /*
- * Takes what has come out of the rings, so that no vCPU waits for room, and keeps it for
- * vms_hits_take. In one thread at a time.
+ * Empties the rings, so that no vCPU waits for room, and keeps the hits for vms_hits_take. One
+ * thread at a time.
  */
 void vms_hits_collect(struct vms_hits *hits);
 
-/* The next are for any thread. */
+/* ---- for any thread ------------------------------------------------------------------ */
 
-/* Has the agent wake this client at the next hit. To be followed by vms_hits_take, then a wait. */
+/* Makes the agent wake this client at the next hit. Call vms_hits_take after it, then wait. */
 void vms_hits_set_sleeps(struct vms_hits *hits, bool sleeps);
-/* True if the limit was reached: nothing is armed any more. Hits may still have to be taken. */
+/* True if the limit was reached, so that no probe is armed. There may be hits left to take. */
 bool vms_hits_is_stopped(const struct vms_hits *hits);
 void vms_hits_counts(const struct vms_hits *hits, struct vms_probes_counts *ret);

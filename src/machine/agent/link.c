@@ -15,7 +15,7 @@
 
 #define FDS_MAX 3
 
-/* A reply that was received. */
+/* A received reply. */
 struct reply {
 	union {
 		struct vms_agent_message message;
@@ -51,8 +51,8 @@ static void close_fds(struct reply *reply)
 		close(reply->fds[--reply->n_fds]);
 }
 
-static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct reply *ret,
-		    GError **error)
+static bool receive_reply(struct vms_agent_link *link, uint64_t deadline_ns, struct reply *ret,
+			  GError **error)
 {
 	union {
 		struct cmsghdr align;
@@ -78,7 +78,7 @@ static bool receive(struct vms_agent_link *link, uint64_t deadline_ns, struct re
 	if (ret->size >= sizeof(ret->message) && ret->message.magic == VMS_AGENT_MAGIC)
 		return true;
 	close_fds(ret);
-	return set_link_error(link, VMS_ERROR_PROTOCOL, "it does not answer as an agent does",
+	return set_link_error(link, VMS_ERROR_PROTOCOL, "its answer is not that of an agent",
 			      error);
 }
 
@@ -92,21 +92,23 @@ static bool set_reported_error(const struct vms_agent_link *link, struct reply *
 				      : VMS_ERROR_PROTOCOL;
 	reply->failure.text[sizeof(reply->failure.text) - 1] = '\0';
 	vms_text_clean(reply->failure.text);
-	return set_link_error(link, code, whole ? reply->failure.text : "it refuses", error);
+	return set_link_error(
+		link, code, whole ? reply->failure.text : "it refuses the request without a reason",
+		error);
 }
 
-/* Receives a message, which must have this kind, at least this size, and so many descriptors. */
+/* Receives a message, which must have this kind, at least this size, and `n_fds` descriptors. */
 static bool receive_kind(struct vms_agent_link *link, enum vms_agent_kind kind, size_t size,
 			 unsigned n_fds, uint64_t deadline_ns, struct reply *ret, GError **error)
 {
-	if (!receive(link, deadline_ns, ret, error))
+	if (!receive_reply(link, deadline_ns, ret, error))
 		return false;
 	if (ret->message.kind == kind && ret->size >= size && ret->n_fds == n_fds)
 		return true;
 	close_fds(ret);
 	if (ret->message.kind == VMS_AGENT_ERROR)
 		return set_reported_error(link, ret, error);
-	return set_link_error(link, VMS_ERROR_PROTOCOL, "its answer is not what was asked for",
+	return set_link_error(link, VMS_ERROR_PROTOCOL, "its answer does not match the request",
 			      error);
 }
 
@@ -139,7 +141,8 @@ void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GE
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &file) < 0 || file.st_size < 0 ||
 	    (uint64_t)file.st_size != size || size > SIZE_MAX) {
 		set_link_error(link, VMS_ERROR_PROTOCOL,
-			       "the memory that it shares is not as it should be", error);
+			       "the memory that it shares has a wrong size, or is not sealed",
+			       error);
 		return NULL;
 	}
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -172,10 +175,11 @@ static bool check_hello(const struct vms_agent_link *link, GError **error)
 {
 	const struct vms_agent_hello *hello = &link->hello;
 	if (hello->version != VMS_AGENT_VERSION) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "%s: it speaks version %u, this program version %d of their protocol: "
-			    "start QEMU with the agent of this vmscope",
-			    link->stream.peer, (unsigned)hello->version, VMS_AGENT_VERSION);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			"%s: its protocol has version %u, but this vmscope has version %d: start "
+			"QEMU with the agent of this vmscope",
+			link->stream.peer, (unsigned)hello->version, VMS_AGENT_VERSION);
 		return false;
 	}
 	const struct vms_agent_shared *shared = NULL;
@@ -183,28 +187,27 @@ static bool check_hello(const struct vms_agent_link *link, GError **error)
 	    hello->n_regs > VMS_AGENT_MAX_REGS ||
 	    hello->shared_size < sizeof(*shared) + hello->max_vcpus * sizeof(shared->vcpu[0]) ||
 	    !memchr(hello->arch, '\0', sizeof(hello->arch)))
-		return set_link_error(link, VMS_ERROR_PROTOCOL,
-				      "what it says of itself makes no sense", error);
+		return set_link_error(link, VMS_ERROR_PROTOCOL, "its hello is malformed", error);
 	return true;
 }
 
 /*
- * The process that listens must be the QEMU, because any program can answer like an agent. Nothing
- * is sent before this is known.
+ * The process that listens must be the QEMU, because any program can answer like an agent. This is
+ * checked before anything is sent.
  */
 static bool find_process(struct vms_agent_link *link, pid_t pid, GError **error)
 {
 	if (!vms_host_identity_open_peer(&link->process, link->stream.fd)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "%s: cannot tell which process listens there: it has ended, or is in "
-			    "another PID namespace; run where that QEMU can be seen",
+			    "another PID namespace; run vmscope where that QEMU is visible",
 			    link->stream.peer);
 		return false;
 	}
 	if (!pid || link->process.pid == pid)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-		    "%s: it is process %d that listens there, not process %d", link->stream.peer,
+		    "%s: process %d listens there, not process %d", link->stream.peer,
 		    (int)link->process.pid, (int)pid);
 	return false;
 }
@@ -215,12 +218,12 @@ static bool check_server(const struct vms_agent_link *link, GError **error)
 	if (vms_host_identity_serves(&link->process, link->stream.fd))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
-		    "%s: it is not process %d that answers there, although it has made the socket",
+		    "%s: process %d has made the socket, but another process answers there",
 		    link->stream.peer, (int)link->process.pid);
 	return false;
 }
 
-static bool greet(struct vms_agent_link *link, GError **error)
+static bool exchange_hello(struct vms_agent_link *link, GError **error)
 {
 	struct vms_agent_greeting request = {
 		.message = { .kind = VMS_AGENT_HELLO },
@@ -250,10 +253,10 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 		{ VMS_AGENT_CAN_HOLD, "hold vCPUs for it" },
 		{ VMS_AGENT_CAN_TRACE_CALLS, "trace calls for it" },
 		{ VMS_AGENT_CAN_TRACK_TASKS, "tell tasks apart" },
-		{ VMS_AGENT_CAN_LOOK, "wait until the guest was looked at" },
+		{ VMS_AGENT_CAN_LOOK, "wait until the guest was examined" },
 		{ VMS_AGENT_CAN_PROBE, "run probes in the guest" },
-		{ VMS_AGENT_CAN_COVER, "tell what code runs" },
-		{ VMS_AGENT_CAN_TALLY, "add up hits of probes" },
+		{ VMS_AGENT_CAN_COVER, "measure coverage" },
+		{ VMS_AGENT_CAN_TALLY, "aggregate hits of probes" },
 		{ VMS_AGENT_CAN_FOLLOW_CALLS, "follow calls until they return" },
 		{ VMS_AGENT_CAN_KEEP_ARGUMENTS, "keep arguments of calls until they return" },
 		{ VMS_AGENT_CAN_COUNT_INSTRUCTIONS, "count instructions" },
@@ -275,7 +278,7 @@ struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError *
 {
 	g_autoptr(vms_agent_link) link = g_new0(struct vms_agent_link, 1);
 	if (!vms_stream_connect_packets(&link->stream, "agent", path, error) ||
-	    !find_process(link, pid, error) || !greet(link, error))
+	    !find_process(link, pid, error) || !exchange_hello(link, error))
 		return NULL;
 	return g_steal_pointer(&link);
 }

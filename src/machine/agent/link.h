@@ -21,9 +21,9 @@ typedef struct vms_agent_link {
 
 /*
  * Connects to the agent's socket. `pid`: the process that must listen there; 0: any.
- * Errors: as vms_stream_connect, BUSY (it has as many clients as it can), UNSUPPORTED (it speaks
- * another version), PERMISSION (another process is there, or none that can be seen), PROTOCOL,
- * TIMEOUT, CLOSED.
+ * Errors: as vms_stream_connect, BUSY (it has the maximum number of clients), UNSUPPORTED (another
+ * version of the protocol), PERMISSION (another process listens, or one that is not visible),
+ * PROTOCOL, TIMEOUT, CLOSED.
  */
 struct vms_agent_link *vms_agent_link_open(const char *path, pid_t pid, GError **error);
 /* Ends all holds and the trace of this link. NULL is allowed. */
@@ -34,38 +34,38 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_agent_link, vms_agent_link_close)
 bool vms_agent_link_is_closed(const struct vms_agent_link *link);
 
 /*
- * Checks that the agent can do something, which an older one may not. Errors: UNSUPPORTED (it
- * cannot; the message says what is missing and what helps).
+ * Checks that the agent has a feature, which an older one may lack. Errors: UNSUPPORTED (the
+ * message says what is missing and what helps).
  */
 bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_feature feature,
 			    GError **error);
 
 /*
- * Sends a message of `size` bytes; fills in its magic number. `fd`, unless -1, is passed along and
- * stays the caller's. Requests without a reply may be sent by several threads. Errors: TIMEOUT,
+ * Sends a message of `size` bytes, and fills in its magic number. `fd`, unless -1, is sent with it;
+ * the caller still owns it. Several threads may send requests without a reply. Errors: TIMEOUT,
  * CLOSED.
  */
 bool vms_agent_send(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
 		    int fd, GError **error);
 /*
- * Receives the OK to a request, and the `n_fds` descriptors that come with it (3 at most), which
- * are the caller's, close-on-exec. `deadline_ns` by CLOCK_MONOTONIC; the stream's descriptor can be
- * polled. Errors: what the agent says, TIMEOUT, CLOSED, PROTOCOL.
+ * Receives the OK to a request, with `n_fds` descriptors (3 at most). The caller owns them; they
+ * are close-on-exec. `deadline_ns` is of CLOCK_MONOTONIC. The stream's descriptor can be polled.
+ * Errors: that of the agent, TIMEOUT, CLOSED, PROTOCOL.
  */
 bool vms_agent_receive(struct vms_agent_link *link, uint64_t deadline_ns, int *fds, unsigned n_fds,
 		       GError **error);
-/* Sends and receives. The reply must come within VMS_STREAM_TIMEOUT_MS. */
+/* Sends a request and receives the reply, which must arrive within VMS_STREAM_TIMEOUT_MS. */
 bool vms_agent_request(struct vms_agent_link *link, struct vms_agent_message *message, size_t size,
 		       int fd, int *reply_fds, unsigned n_reply_fds, GError **error);
 
 /*
- * Maps a file that the agent sent: exactly `size` bytes, readable and writable. The file must be
- * sealed against shrinking, because a read could kill this process otherwise. The caller unmaps it
- * by munmap. Errors: PROTOCOL, IO.
+ * Maps a file that the agent has sent: exactly `size` bytes, readable and writable. The file must
+ * be sealed against shrinking, because otherwise a read could kill this process. The caller unmaps
+ * it with munmap. Errors: PROTOCOL, IO.
  */
 void *vms_agent_map(const struct vms_agent_link *link, int fd, uint64_t size, GError **error);
 /*
- * Makes a file in memory that holds `data`, to be sent along with a message. Returns a descriptor,
- * which is the caller's; -1: error IO.
+ * Makes a file in memory with a copy of `data`, to be sent with a message. Returns a descriptor,
+ * which the caller owns, or -1. Errors: IO.
  */
 int vms_agent_make_file(const void *data, size_t size, GError **error);

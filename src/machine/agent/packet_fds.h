@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* File descriptors that come with a packet of the agent's protocol. Both ends use this. */
+/* Receives file descriptors with a packet of the agent's protocol. Both ends use this. */
 #pragma once
 
 #include <string.h>

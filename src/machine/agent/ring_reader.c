@@ -14,21 +14,21 @@
 #define MIN_RING	 (64u << 10)
 #define MAX_RING	 (64u << 20)
 #define STREAMS_LIMIT	 (1u << 20)
-#define ORDER_TIMEOUT_NS 1000000000 /* an earlier block of a stream that does not come */
+#define ORDER_TIMEOUT_NS 1000000000 /* how long to wait for an earlier block of a stream */
 
 G_STATIC_ASSERT(HEADER % UNIT == 0);
 
 struct stream {
 	uint64_t id;
-	uint64_t next; /* sequence number of the block that is to come */
+	uint64_t next; /* sequence number of the next block */
 };
 
-/* Where reading stands in a ring. */
+/* The state of reading a ring. */
 struct ring {
 	struct vms_agent_ring *shared;
 	uint8_t *data;
-	uint64_t position; /* up to here it was taken */
-	uint64_t block;	   /* where the header of the APPENDED block begins that is being read */
+	uint64_t position;     /* all before this was taken */
+	uint64_t block;	       /* position of the header of the APPENDED block that is being read */
 	struct stream *stream; /* of that block; NULL: at the begin of a block */
 	uint64_t sequence;     /* of that block */
 	uint32_t asked;	       /* number of the last block that was answered */
@@ -43,11 +43,11 @@ struct vms_ring_reader {
 	uint64_t ring_size;
 	struct ring *rings;
 	unsigned n_rings;
-	GTree *streams; /* struct stream, by id: numbers that a guest chooses */
+	GTree *streams; /* struct stream, by id; a tree, because the guest chooses the ids */
 	bool finishing;
-	const struct ring *current; /* whose block the receiver has; NULL: none */
-	uint64_t dropped;	    /* units that came too late for their place */
-	_Alignas(8) uint8_t payload[VMS_RING_MAX_PAYLOAD]; /* of the block that the receiver has */
+	const struct ring *current; /* the ring of the block that the receiver gets now; or NULL */
+	uint64_t dropped;	    /* units that arrived too late for their place */
+	_Alignas(8) uint8_t payload[VMS_RING_MAX_PAYLOAD]; /* of that block */
 };
 
 /* ---- the memory ------------------------------------------------------- */
@@ -59,7 +59,7 @@ static int compare_streams(const void *a, const void *b, void *data)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static bool is_layout(const struct vms_agent_rings *shared, size_t size)
+static bool is_valid_layout(const struct vms_agent_rings *shared, size_t size)
 {
 	uint64_t header = sizeof(*shared) + (uint64_t)shared->n_rings * sizeof(shared->ring[0]);
 	return shared->n_rings > 0 && shared->n_rings <= VMS_AGENT_MAX_VCPUS &&
@@ -76,12 +76,12 @@ struct vms_ring_reader *vms_ring_reader_new(void *memory, size_t size,
 {
 	struct vms_agent_rings *shared = memory, layout = { 0 };
 	if (size >= sizeof(layout))
-		memcpy(&layout, memory, sizeof(layout)); /* it may change */
-	if (!is_layout(&layout, size)) {
+		memcpy(&layout, memory,
+		       sizeof(layout)); /* a copy, because the agent may change it */
+	if (!is_valid_layout(&layout, size)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
-			    "cannot trace %s: the agent's memory for the trace (%zu bytes) is "
-			    "not laid out as its protocol says; was QEMU started with the agent of "
-			    "this version?",
+			    "cannot trace %s: the layout of the agent's memory for the trace (%zu "
+			    "bytes) is wrong; restart QEMU with the agent of this vmscope",
 			    receiver->what, size);
 		return NULL;
 	}
@@ -109,8 +109,8 @@ void vms_ring_reader_free(struct vms_ring_reader *reader)
 	g_free(reader);
 }
 
-/* Bytes that a ring holds. */
-static uint64_t untaken(const struct vms_ring_reader *reader, const struct ring *ring)
+/* Returns how many bytes of a ring were not taken. */
+static uint64_t count_unread(const struct vms_ring_reader *reader, const struct ring *ring)
 {
 	uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
 	return MIN(head - ring->position, reader->ring_size);
@@ -123,18 +123,18 @@ uint64_t vms_ring_reader_lost(const struct vms_ring_reader *reader)
 		const struct ring *ring = &reader->rings[i];
 		lost += atomic_load_explicit(&ring->shared->lost, memory_order_relaxed);
 		if (ring->broken)
-			lost += untaken(reader, ring) / UNIT;
+			lost += count_unread(reader, ring) / UNIT;
 	}
 	return lost;
 }
 
-/* Is a block's number that of `last`, or of one before? */
+/* True if a block's number is `last`, or an earlier one. */
 static bool is_up_to(uint32_t number, uint32_t last)
 {
 	return (int32_t)(last - number) >= 0;
 }
 
-/* Has the agent not waited for the answer to this block? */
+/* True if the agent has stopped waiting for the answer to this block. */
 static bool has_given_up(const struct ring *ring, uint32_t number)
 {
 	return is_up_to(number, atomic_load(&ring->shared->given_up));
@@ -145,17 +145,18 @@ bool vms_ring_reader_is_stopped(const struct vms_ring_reader *reader)
 	return atomic_load(&reader->shared->stopped) != 0;
 }
 
-static void *at(const struct vms_ring_reader *reader, const struct ring *ring, uint64_t position)
+static void *get_address(const struct vms_ring_reader *reader, const struct ring *ring,
+			 uint64_t position)
 {
 	return ring->data + (position & (reader->ring_size - 1));
 }
 
-/* Copies what may reach over the ring's end. */
-static void copy_out(const struct vms_ring_reader *reader, const struct ring *ring,
-		     uint64_t position, void *to, size_t size)
+/* Copies bytes, which may wrap at the ring's end. */
+static void copy_from_ring(const struct vms_ring_reader *reader, const struct ring *ring,
+			   uint64_t position, void *to, size_t size)
 {
 	size_t first = MIN(size, reader->ring_size - (position & (reader->ring_size - 1)));
-	memcpy(to, at(reader, ring, position), first);
+	memcpy(to, get_address(reader, ring, position), first);
 	memcpy((uint8_t *)to + first, ring->data, size - first);
 }
 
@@ -163,13 +164,12 @@ static void break_ring(struct vms_ring_reader *reader, struct ring *ring)
 {
 	ring->broken = true;
 	vms_log(VMS_LOG_WARNING,
-		"%s of vCPU %u are not recorded any more: what the agent in QEMU wrote makes no "
-		"sense",
+		"%s of vCPU %u are no longer recorded: the agent in QEMU wrote malformed data",
 		reader->receiver.what, (unsigned)(ring - reader->rings));
 }
 
-/* Wakes an agent that waits for room. */
-static void wake(struct ring *ring)
+/* Wakes the vCPU's thread if it waits for room. */
+static void wake_agent(struct ring *ring)
 {
 	uint32_t *halves = (uint32_t *)&ring->shared->tail;
 	ring->woken = ring->position;
@@ -177,17 +177,17 @@ static void wake(struct ring *ring)
 		0);
 }
 
-/* Lets the agent use the room of what was taken. */
-static void release(const struct vms_ring_reader *reader, struct ring *ring)
+/* Lets the agent reuse the room of data that was taken. */
+static void free_room(const struct vms_ring_reader *reader, struct ring *ring)
 {
 	atomic_store_explicit(&ring->shared->tail, ring->position, memory_order_release);
 	if (ring->position - ring->woken >= reader->ring_size / 8)
-		wake(ring);
+		wake_agent(ring);
 }
 
 /* ---- blocks ----------------------------------------------------------- */
 
-/* The stream with an id; one that was not announced gets no name. NULL: it cannot be. */
+/* Returns the stream with an id, and adds it if it is new. NULL if the id is invalid. */
 static struct stream *find_stream(struct vms_ring_reader *reader, uint64_t id)
 {
 	const struct stream key = { .id = id };
@@ -200,8 +200,8 @@ static struct stream *find_stream(struct vms_ring_reader *reader, uint64_t id)
 	return stream;
 }
 
-/* Blocks that ask have found no room, up to the one of this number. */
-static void note_missing(struct vms_ring_reader *reader, struct ring *ring, uint32_t last)
+/* Reports that blocks that need an answer were lost for lack of room, up to number `last`. */
+static void report_missing(struct vms_ring_reader *reader, struct ring *ring, uint32_t last)
 {
 	if (last == ring->asked)
 		return;
@@ -209,7 +209,7 @@ static void note_missing(struct vms_ring_reader *reader, struct ring *ring, uint
 	reader->receiver.missing(reader->receiver.data);
 }
 
-static void answer(struct ring *ring, uint32_t number)
+static void answer_block(struct ring *ring, uint32_t number)
 {
 	ring->asked = number;
 	atomic_store(&ring->shared->answered, number);
@@ -217,8 +217,8 @@ static void answer(struct ring *ring, uint32_t number)
 }
 
 /*
- * Reads a whole block that lies at `position`; `header` is its header. The payload goes to
- * `payload`, up to `max` bytes, VMS_RING_MIN_PAYLOAD at least.
+ * Reads the whole block at `position`, whose header is `header`. Copies up to `max` bytes of its
+ * payload, and pads it to VMS_RING_MIN_PAYLOAD bytes.
  */
 static struct vms_ring_block read_block(const struct vms_ring_reader *reader,
 					const struct ring *ring, uint64_t position,
@@ -226,7 +226,7 @@ static struct vms_ring_block read_block(const struct vms_ring_reader *reader,
 					size_t max)
 {
 	const size_t size = MIN(header->size, max);
-	copy_out(reader, ring, position + HEADER, payload, size);
+	copy_from_ring(reader, ring, position + HEADER, payload, size);
 	if (size < VMS_RING_MIN_PAYLOAD)
 		memset(payload + size, 0, VMS_RING_MIN_PAYLOAD - size);
 	return (struct vms_ring_block) {
@@ -234,7 +234,7 @@ static struct vms_ring_block read_block(const struct vms_ring_reader *reader,
 	};
 }
 
-/* Takes a block that came all at once. False: it makes no sense. */
+/* Takes a whole block. False if it is malformed. */
 static bool take_block(struct vms_ring_reader *reader, struct ring *ring,
 		       const struct vms_agent_block *header, uint64_t head)
 {
@@ -245,22 +245,22 @@ static bool take_block(struct vms_ring_reader *reader, struct ring *ring,
 						 reader->payload, sizeof(reader->payload));
 	block.stream = find_stream(reader, header->stream) ? header->stream : 0;
 	if (number) {
-		note_missing(reader, ring, number - 1);
+		report_missing(reader, ring, number - 1);
 		block.gone = has_given_up(ring, number);
 	}
 	reader->current = ring;
 	bool ok = reader->receiver.block(&block, reader->receiver.data);
 	reader->current = NULL;
 	if (ok && number)
-		answer(ring, number);
+		answer_block(ring, number);
 	if (ok)
 		ring->position += HEADER + size;
 	return ok;
 }
 
-/* Has an earlier block of the stream still to come from another ring? */
-static bool must_wait(struct vms_ring_reader *reader, struct ring *ring,
-		      const struct stream *stream, uint64_t sequence)
+/* True if an earlier block of the stream is missing, which may still arrive in another ring. */
+static bool must_wait_for_order(struct vms_ring_reader *reader, struct ring *ring,
+				const struct stream *stream, uint64_t sequence)
 {
 	if (sequence <= stream->next || reader->finishing) {
 		ring->waiting_ns = 0;
@@ -271,14 +271,14 @@ static bool must_wait(struct vms_ring_reader *reader, struct ring *ring,
 		ring->waiting_ns = now_ns;
 	if (now_ns - ring->waiting_ns < ORDER_TIMEOUT_NS)
 		return true;
-	vms_log(VMS_LOG_WARNING, "stream %" G_GUINT64_FORMAT " of the trace lacks a part",
+	vms_log(VMS_LOG_WARNING, "a part of stream %" G_GUINT64_FORMAT " of the trace is missing",
 		stream->id);
 	ring->waiting_ns = 0;
 	return false;
 }
 
-static bool pass_on(struct vms_ring_reader *reader, struct ring *ring, bool drop, uint64_t size,
-		    GError **error)
+static bool deliver_records(struct vms_ring_reader *reader, struct ring *ring, bool drop,
+			    uint64_t size, GError **error)
 {
 	if (drop) {
 		reader->dropped += size / UNIT;
@@ -298,14 +298,14 @@ static bool pass_on(struct vms_ring_reader *reader, struct ring *ring, bool drop
 }
 
 /*
- * Takes records of the block that is being read, up to `head` or to the block's end. The header
- * stays as it is until the next block begins, also where `tail` is past it: the agent keeps an
- * eighth of the ring, which no block is larger than, from being written over.
+ * Takes records of the block that is being read, up to `head` or to the block's end. The block's
+ * header stays valid until then, even if `tail` is past it: the agent does not overwrite the eighth
+ * of the ring before `tail`, and no block is larger than that.
  */
 static bool take_appended(struct vms_ring_reader *reader, struct ring *ring, uint64_t head,
 			  GError **error)
 {
-	struct vms_agent_block *block = at(reader, ring, ring->block);
+	struct vms_agent_block *block = get_address(reader, ring, ring->block);
 	const uint32_t size = atomic_load_explicit(&block->size, memory_order_acquire);
 	const uint64_t end = size ? ring->block + HEADER + size : UINT64_MAX;
 	const bool late = ring->sequence < ring->stream->next;
@@ -314,7 +314,7 @@ static bool take_appended(struct vms_ring_reader *reader, struct ring *ring, uin
 		break_ring(reader, ring);
 		return true;
 	}
-	if (!pass_on(reader, ring, late, MIN(head, end) - ring->position, error))
+	if (!deliver_records(reader, ring, late, MIN(head, end) - ring->position, error))
 		return false;
 	if (ring->position == end) {
 		if (!late)
@@ -324,15 +324,13 @@ static bool take_appended(struct vms_ring_reader *reader, struct ring *ring, uin
 	return true;
 }
 
-/*
- * Begins with the block at the position; false when it cannot: it has to wait, or makes no sense.
- */
+/* Begins to read the block at the position. False if it must wait, or is malformed. */
 static bool enter_block(struct vms_ring_reader *reader, struct ring *ring, uint64_t head)
 {
 	struct vms_agent_block block = { 0 };
 	bool ok = head - ring->position >= HEADER;
 	if (ok)
-		copy_out(reader, ring, ring->position, &block, sizeof(block));
+		copy_from_ring(reader, ring, ring->position, &block, sizeof(block));
 	if (ok && block.kind != VMS_AGENT_APPENDED && take_block(reader, ring, &block, head))
 		return true;
 	struct stream *stream =
@@ -341,7 +339,7 @@ static bool enter_block(struct vms_ring_reader *reader, struct ring *ring, uint6
 		break_ring(reader, ring);
 		return false;
 	}
-	if (must_wait(reader, ring, stream, block.sequence))
+	if (must_wait_for_order(reader, ring, stream, block.sequence))
 		return false;
 	ring->stream = stream;
 	ring->sequence = block.sequence;
@@ -350,22 +348,25 @@ static bool enter_block(struct vms_ring_reader *reader, struct ring *ring, uint6
 	return true;
 }
 
-/* What the agent had given up on when the ring was this far, and is not in it. */
-static void end_missing(struct vms_ring_reader *reader, struct ring *ring, uint32_t given_up)
+/*
+ * Answers lost blocks. `given_up` was read before the head, so a block up to this number that is
+ * not in the ring was lost.
+ */
+static void answer_missing(struct vms_ring_reader *reader, struct ring *ring, uint32_t given_up)
 {
 	if (is_up_to(given_up, ring->asked))
 		return;
-	note_missing(reader, ring, given_up);
-	answer(ring, given_up);
+	report_missing(reader, ring, given_up);
+	answer_block(ring, given_up);
 }
 
 /*
- * Takes what was in the ring when it began. A block that was taken whole may be closed later than
- * that.
+ * Takes all data that was in the ring at the begin of this call. The agent may close an open block
+ * later, even if all its records were taken.
  */
 static bool read_ring(struct vms_ring_reader *reader, struct ring *ring, GError **error)
 {
-	/* A block is in the ring before it is given up. */
+	/* Read before `head`: the agent writes a block before it gives it up. */
 	const uint32_t given_up = atomic_load(&ring->shared->given_up);
 	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
 	if (head - ring->position > reader->ring_size || head % UNIT)
@@ -375,25 +376,25 @@ static bool read_ring(struct vms_ring_reader *reader, struct ring *ring, GError 
 			break;
 		if (ring->stream && !take_appended(reader, ring, head, error))
 			return false;
-		release(reader, ring);
+		free_room(reader, ring);
 		if (ring->stream)
-			break; /* the block goes on beyond the head */
+			break; /* the block continues beyond the head */
 	}
 	if (ring->position != ring->woken)
-		wake(ring);
+		wake_agent(ring);
 	if (!ring->broken && ring->position >= head)
-		end_missing(reader, ring, given_up);
+		answer_missing(reader, ring, given_up);
 	return true;
 }
 
-/* Is a block of the ring waiting for one in another? */
+/* True if a block of the ring waits for one in another ring. */
 static bool is_waiting(const struct ring *ring)
 {
 	return !ring->broken && ring->waiting_ns != 0;
 }
 
-/* A round over all rings; *moved: something was taken. */
-static bool read_all(struct vms_ring_reader *reader, bool *moved, bool *waits, GError **error)
+/* Reads all rings once. *moved: some data was taken. *waits: a block waits for another ring. */
+static bool read_all_rings(struct vms_ring_reader *reader, bool *moved, bool *waits, GError **error)
 {
 	*moved = *waits = false;
 	for (unsigned i = 0; i < reader->n_rings; i++) {
@@ -412,7 +413,7 @@ bool vms_ring_reader_run(struct vms_ring_reader *reader, GError **error)
 {
 	bool moved, waits;
 	do {
-		if (!read_all(reader, &moved, &waits, error))
+		if (!read_all_rings(reader, &moved, &waits, error))
 			return false;
 	} while (moved && waits);
 	return true;
@@ -426,29 +427,30 @@ bool vms_ring_reader_finish(struct vms_ring_reader *reader, GError **error)
 	return vms_ring_reader_run(reader, error);
 }
 
-/* ---- what has gone ------------------------------------------------------ */
+/* ---- blocks that the agent gave up -------------------------------------- */
 
-/* Where the first block begins that was not begun with; `head` where there is none. */
-static uint64_t next_block(const struct vms_ring_reader *reader, const struct ring *ring,
-			   uint64_t head)
+/* Returns the position of the first block that was not begun to be read, or `head`. */
+static uint64_t find_next_block(const struct vms_ring_reader *reader, const struct ring *ring,
+				uint64_t head)
 {
 	if (!ring->stream)
 		return ring->position;
-	const struct vms_agent_block *block = at(reader, ring, ring->block);
+	const struct vms_agent_block *block = get_address(reader, ring, ring->block);
 	const uint32_t size = atomic_load_explicit(&block->size, memory_order_acquire);
 	return size ? ring->block + HEADER + size : head;
 }
 
 /*
- * Moves `position` past the next block that asks. False: there is none, or the ring makes no sense.
+ * Moves `position` past the next block that needs an answer. False if there is none, or the ring is
+ * malformed.
  */
-static bool next_question(const struct vms_ring_reader *reader, const struct ring *ring,
-			  uint64_t head, uint64_t *position, uint32_t *number,
-			  uint8_t payload[VMS_RING_MIN_PAYLOAD], struct vms_ring_block *ret)
+static bool find_next_question(const struct vms_ring_reader *reader, const struct ring *ring,
+			       uint64_t head, uint64_t *position, uint32_t *number,
+			       uint8_t payload[VMS_RING_MIN_PAYLOAD], struct vms_ring_block *ret)
 {
 	while (head - *position >= HEADER && head - *position <= reader->ring_size) {
 		struct vms_agent_block block;
-		copy_out(reader, ring, *position, &block, sizeof(block));
+		copy_from_ring(reader, ring, *position, &block, sizeof(block));
 		const uint32_t size = block.size;
 		if (size > head - *position - HEADER || (block.kind == VMS_AGENT_APPENDED && !size))
 			return false;
@@ -461,19 +463,19 @@ static bool next_question(const struct vms_ring_reader *reader, const struct rin
 	return false;
 }
 
-static bool ring_gave_up(const struct vms_ring_reader *reader, const struct ring *ring,
-			 bool (*matches)(const struct vms_ring_block *block, const void *data),
-			 const void *data)
+static bool has_ring_given_up(const struct vms_ring_reader *reader, const struct ring *ring,
+			      bool (*matches)(const struct vms_ring_block *block, const void *data),
+			      const void *data)
 {
-	/* A block is in the ring before it is given up. */
+	/* Read before `head`: the agent writes a block before it gives it up. */
 	const uint32_t given_up = atomic_load(&ring->shared->given_up);
 	const uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
-	uint64_t position = next_block(reader, ring, head);
+	uint64_t position = find_next_block(reader, ring, head);
 	_Alignas(8) uint8_t payload[VMS_RING_MIN_PAYLOAD];
 	struct vms_ring_block block;
 	uint32_t number;
 	for (uint32_t asked = ring->asked; !is_up_to(given_up, asked); asked = number)
-		if (!next_question(reader, ring, head, &position, &number, payload, &block) ||
+		if (!find_next_question(reader, ring, head, &position, &number, payload, &block) ||
 		    number != asked + 1 || matches(&block, data))
 			return true;
 	return false;
@@ -484,9 +486,9 @@ bool vms_ring_reader_gave_up(const struct vms_ring_reader *reader, enum vms_ring
 			     const void *data)
 {
 	if (scope == VMS_RING_OF_BLOCK && reader->current)
-		return ring_gave_up(reader, reader->current, matches, data);
+		return has_ring_given_up(reader, reader->current, matches, data);
 	for (unsigned i = 0; i < reader->n_rings; i++)
-		if (ring_gave_up(reader, &reader->rings[i], matches, data))
+		if (has_ring_given_up(reader, &reader->rings[i], matches, data))
 			return true;
 	return false;
 }
@@ -498,7 +500,7 @@ uint64_t vms_ring_reader_hits(const struct vms_ring_reader *reader)
 	return atomic_load(&reader->shared->hits);
 }
 
-/* The agent sets `taking` before it takes a number. */
+/* Relies on this: the agent sets `taking` before it takes a number. */
 uint64_t vms_ring_reader_settled(const struct vms_ring_reader *reader)
 {
 	uint64_t settled = vms_ring_reader_hits(reader);

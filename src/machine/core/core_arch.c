@@ -22,8 +22,8 @@ const struct vms_core_arch *vms_core_arch_of_elf(uint16_t elf_machine)
 	return NULL;
 }
 
-/* A little-endian integer of `size` bytes; false when outside. */
-static bool get(struct vms_bytes content, size_t offset, size_t size, uint64_t *ret)
+/* Reads a little-endian integer of `size` bytes. False if it is not in the content. */
+static bool read_integer(struct vms_bytes content, size_t offset, size_t size, uint64_t *ret)
 {
 	if (!vms_bytes_has(content, offset, size))
 		return false;
@@ -33,13 +33,13 @@ static bool get(struct vms_bytes content, size_t offset, size_t size, uint64_t *
 	return true;
 }
 
-static void put(uint8_t *content, size_t offset, size_t size, uint64_t value)
+static void write_integer(uint8_t *content, size_t offset, size_t size, uint64_t value)
 {
 	for (size_t i = 0; i < size; i++, value >>= 8)
 		content[offset + i] = (uint8_t)value;
 }
 
-static bool is_such_a_note(const struct vms_note_layout *layout, struct vms_bytes content)
+static bool matches_layout(const struct vms_note_layout *layout, struct vms_bytes content)
 {
 	if (layout->size == 0 || content.size < layout->min_size)
 		return false;
@@ -47,7 +47,7 @@ static bool is_such_a_note(const struct vms_note_layout *layout, struct vms_byte
 		const struct vms_note_constant *constant = &layout->constants[i];
 		uint64_t value;
 		if (constant->is_magic &&
-		    (!get(content, constant->offset, constant->size, &value) ||
+		    (!read_integer(content, constant->offset, constant->size, &value) ||
 		     value != constant->value))
 			return false;
 	}
@@ -58,12 +58,12 @@ bool vms_note_decode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 		     struct vms_bytes content, struct vms_regs *regs)
 {
 	const struct vms_note_layout *layout = &arch->notes[kind];
-	if (!is_such_a_note(layout, content))
+	if (!matches_layout(layout, content))
 		return false;
 	for (size_t i = 0; i < layout->n_fields; i++) {
 		const struct vms_note_field *field = &layout->fields[i];
 		uint64_t value;
-		if (field->write_only || !get(content, field->offset, field->size, &value))
+		if (field->write_only || !read_integer(content, field->offset, field->size, &value))
 			continue;
 		if (field->is_descriptor)
 			value = value >> X86_64_DESCRIPTOR_SHIFT & X86_64_ATTR_MASK;
@@ -92,14 +92,14 @@ uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind ki
 	uint8_t *content = g_malloc0(layout->size);
 	for (size_t i = 0; i < layout->n_constants; i++) {
 		const struct vms_note_constant *constant = &layout->constants[i];
-		put(content, constant->offset, constant->size, constant->value);
+		write_integer(content, constant->offset, constant->size, constant->value);
 	}
 	for (size_t i = 0; i < layout->n_fields; i++) {
 		const struct vms_note_field *field = &layout->fields[i];
 		uint64_t value = all.value[field->reg]; /* known or assumed, else 0 */
 		if (field->is_descriptor)
 			value = (value & X86_64_ATTR_MASK) << X86_64_DESCRIPTOR_SHIFT;
-		put(content, field->offset, field->size, value);
+		write_integer(content, field->offset, field->size, value);
 	}
 	return content;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a processor's registers are laid out in the notes of core files. One table per architecture
- * and kind of note serves reading and writing.
+ * The layout of a processor's registers in the notes of core files. There is one table for each
+ * architecture and kind of note, for both reading and writing.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 
 enum vms_note_kind {
 	/*
-	 * "CORE" NT_PRSTATUS: struct elf_prstatus of Linux. Decoding leaves out gs_base: Linux
-	 * writes the user's there, also of a CPU in kernel mode (ELF_CORE_COPY_REGS of
+	 * "CORE" NT_PRSTATUS: struct elf_prstatus of Linux. gs_base is not decoded: Linux writes
+	 * the user's value there, even for a CPU in kernel mode (ELF_CORE_COPY_REGS of
 	 * arch/x86/include/asm/elf.h).
 	 */
 	VMS_NOTE_PRSTATUS,
@@ -22,31 +22,30 @@ enum vms_note_kind {
 	VMS_NOTE_KINDS
 };
 
-/* A register's place in a note's content. */
+/* The place of a register in a note's content. */
 struct vms_note_field {
 	uint16_t reg, offset;
 	uint8_t size; /* bytes */
-	/* QEMU has segment attributes as the high half of a descriptor, mixed with base and limit.
-	 */
+	/* Segment attributes as the high half of a descriptor, mixed with base and limit (QEMU). */
 	bool is_descriptor;
 	/*
-	 * Not to be read: a Linux kernel's own core has the thread's value of user mode there,
-	 * others have the vCPU's, and that in another note, too.
+	 * Must not be read: the core of a Linux kernel has the thread's value of user mode there.
+	 * Other writers have the vCPU's value, but that is in another note too.
 	 */
 	bool write_only;
 };
 
-/* What a note's content has at a place whatever the registers are. */
+/* A value in a note's content that does not depend on registers. */
 struct vms_note_constant {
 	uint16_t offset;
 	uint8_t size;  /* bytes */
-	bool is_magic; /* it is no such note without it */
+	bool is_magic; /* a note without this value is not of this kind */
 	uint64_t value;
 };
 
 struct vms_note_layout {
 	size_t size;	 /* bytes of the content; 0: the architecture has no such note */
-	size_t min_size; /* of what is read: older writers know less */
+	size_t min_size; /* the minimum when reading: older writers write less */
 	const struct vms_note_field *fields;
 	size_t n_fields;
 	const struct vms_note_constant *constants;
@@ -59,8 +58,8 @@ struct vms_core_arch {
 	struct vms_note_layout notes[VMS_NOTE_KINDS];
 	size_t prstatus_pid; /* offset of pr_pid, a u32, in PRSTATUS */
 	/*
-	 * Adds plausible values of registers that nobody knows, and a note's readers need. NULL:
-	 * there are none.
+	 * Adds plausible values for unknown registers that readers of a note need. NULL: there are
+	 * none.
 	 */
 	void (*assume)(struct vms_regs *regs);
 };
@@ -68,21 +67,21 @@ struct vms_core_arch {
 extern const struct vms_core_arch vms_core_x86_64;
 extern const struct vms_core_arch vms_core_aarch64;
 
-/* NULL for one that is not known. */
+/* Return the tables of an architecture, or NULL if it is not supported. */
 const struct vms_core_arch *vms_core_arch_of(const struct vms_arch *arch);
 const struct vms_core_arch *vms_core_arch_of_elf(uint16_t elf_machine);
 
 /*
- * Adds what a note's content tells to `regs`. False when it is shorter than the layout, or not
- * such a note.
+ * Adds the registers in a note's content to `regs`. False if the content is too short, or the note
+ * is not of this kind.
  */
 bool vms_note_decode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 		     struct vms_bytes content, struct vms_regs *regs);
-/* Does reading a note of this kind tell the register? */
+/* True if decoding a note of this kind gives the register. */
 bool vms_note_tells(const struct vms_core_arch *arch, enum vms_note_kind kind, unsigned reg);
 /*
- * A note's content, of the layout's size, newly allocated. Registers that are not known are what
- * the architecture assumes, else 0.
+ * Makes a note's content, of the layout's size, newly allocated. An unknown register gets the value
+ * that the architecture assumes, or 0.
  */
 uint8_t *vms_note_encode(const struct vms_core_arch *arch, enum vms_note_kind kind,
 			 const struct vms_regs *regs);

@@ -18,57 +18,69 @@ void vms_core_damage(struct vms_core_machine *core, const char *format, ...)
 	g_ptr_array_add(core->core.damage, line);
 }
 
-static struct vms_core_machine *core_of(struct vms_machine *machine)
+bool vms_core_refuse(const struct vms_core_machine *core, enum vms_error code, GError **error,
+		     const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	g_autofree char *why = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	g_set_error(error, VMS_ERROR, (int)code, "cannot read %s: %s", core->core.path, why);
+	return false;
+}
+
+static struct vms_core_machine *get_core(struct vms_machine *machine)
 {
 	return (struct vms_core_machine *)machine;
 }
 
-/* A file holds its vCPUs for ever. */
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+/* Both hold and release: the vCPUs of a file never run. */
+static bool core_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)machine, (void)vcpu, (void)error;
 	return true;
 }
 
-static bool is_paused(struct vms_machine *machine)
+static bool core_is_paused(struct vms_machine *machine)
 {
 	(void)machine;
 	return true;
 }
 
-static enum vms_machine_end ended(struct vms_machine *machine)
+static enum vms_machine_end core_get_end(struct vms_machine *machine)
 {
 	(void)machine;
 	return VMS_MACHINE_GOES_ON;
 }
 
-static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+static bool core_get_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error)
 {
 	(void)error;
-	*ret = g_array_index(core_of(machine)->vcpus, struct vms_core_vcpu, vcpu).regs;
+	*ret = g_array_index(get_core(machine)->vcpus, struct vms_core_vcpu, vcpu).regs;
 	return true;
 }
 
-static bool read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+static bool core_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
-	struct vms_core_machine *core = core_of(machine);
+	struct vms_core_machine *core = get_core(machine);
 	return core->kdump ? vms_core_kdump_read(core, pa, buf, size)
 			   : vms_core_elf_read(core, pa, buf, size);
 }
 
-static void next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
-		      uint64_t *stop)
+static void core_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			   uint64_t *stop)
 {
-	struct vms_core_machine *core = core_of(machine);
+	struct vms_core_machine *core = get_core(machine);
 	if (core->kdump)
 		vms_core_kdump_next_data(core, pa, end, begin, stop);
 	else
 		vms_core_elf_next_data(core, pa, end, begin, stop);
 }
 
-static void close_core(struct vms_machine *machine)
+static void core_close(struct vms_machine *machine)
 {
-	struct vms_core_machine *core = core_of(machine);
+	struct vms_core_machine *core = get_core(machine);
 	vms_core_kdump_free(core->kdump);
 	vms_core_file_close(core->file);
 	g_array_unref(core->vcpus);
@@ -88,14 +100,14 @@ static void close_core(struct vms_machine *machine)
 
 static const struct vms_engine engine = {
 	.name = "core",
-	.hold = hold,
-	.release = hold,
-	.regs = regs,
-	.read_ram = read_ram,
-	.next_data = next_data,
-	.is_paused = is_paused,
-	.ended = ended,
-	.close = close_core,
+	.hold = core_hold,
+	.release = core_hold,
+	.regs = core_get_regs,
+	.read_ram = core_read_ram,
+	.next_data = core_next_data,
+	.is_paused = core_is_paused,
+	.ended = core_get_end,
+	.close = core_close,
 };
 
 static struct vms_core_machine *new_core(struct vms_core_file *file)
@@ -120,10 +132,10 @@ static struct vms_core_machine *new_core(struct vms_core_file *file)
 }
 
 /*
- * The memory of a map: joined, to whole pages, which is how a kdump file knows memory. NULL when
- * the map is not sorted or overlaps itself.
+ * Returns the memory of a map in whole pages, as in kdump files, with neighbours joined. NULL if
+ * the map is not sorted, or has overlaps.
  */
-static GArray *memory_of(const GArray *ranges)
+static GArray *list_memory_pages(const GArray *ranges)
 {
 	g_autoptr(GArray) pages = g_array_new(FALSE, FALSE, sizeof(struct vms_extent));
 	uint64_t end = 0, conflict;
@@ -144,13 +156,13 @@ static GArray *memory_of(const GArray *ranges)
 	return g_steal_pointer(&pages);
 }
 
-/* The writer's map tells kinds and names; it counts if it has the same memory as the file. */
+/* Uses the writer's memory map, with its kinds and names, if it has the same memory as the file. */
 static void adopt_noted_ranges(struct vms_core_machine *core)
 {
 	if (core->noted_ranges->len == 0)
 		return;
-	g_autoptr(GArray) noted = memory_of(core->noted_ranges);
-	g_autoptr(GArray) found = memory_of(core->machine.ranges);
+	g_autoptr(GArray) noted = list_memory_pages(core->noted_ranges);
+	g_autoptr(GArray) found = list_memory_pages(core->machine.ranges);
 	bool same = noted && found && noted->len == found->len;
 	for (guint i = 0; same && i < noted->len; i++) {
 		const struct vms_extent *x = &g_array_index(noted, struct vms_extent, i);
@@ -161,24 +173,24 @@ static void adopt_noted_ranges(struct vms_core_machine *core)
 		g_array_insert_vals(g_array_set_size(core->machine.ranges, 0), 0,
 				    core->noted_ranges->data, core->noted_ranges->len);
 	else
-		vms_core_damage(core, "the writer's memory map is not that of the file: left out");
+		vms_core_damage(core, "the writer's memory map does not match the file: left out");
 }
 
 /*
- * A file without vCPUs has one of which no register is known: with the kernel's own memory, what
- * matters of it can be learnt.
+ * Adds noted registers to the vCPUs. A file without vCPUs gets one without registers, because its
+ * most important registers can be found in the kernel's memory.
  */
 static void complete_vcpus(struct vms_core_machine *core)
 {
 	if (core->vcpus->len == 0) {
-		vms_core_damage(core, "no registers of any vCPU");
+		vms_core_damage(core, "the file has no registers of any vCPU");
 		g_array_set_size(core->vcpus, 1);
 	}
 	vms_core_adopt_noted_vcpus(core);
 	core->machine.n_vcpus = core->vcpus->len;
 }
 
-static void describe(struct vms_core_machine *core)
+static void set_machine_info(struct vms_core_machine *core)
 {
 	static const char *const layouts[] = {
 		[VMS_CORE_ELF] = ", ELF",
@@ -216,14 +228,14 @@ struct vms_machine *vms_machine_open_core(const char *path, GError **error)
 		return NULL;
 	struct vms_core_machine *core = new_core(file);
 	if (!read_core(core, error)) {
-		close_core(&core->machine);
+		core_close(&core->machine);
 		return NULL;
 	}
 	if (vms_core_file_damage(file))
 		vms_core_damage(core, "%s", vms_core_file_damage(file));
 	adopt_noted_ranges(core);
 	complete_vcpus(core);
-	describe(core);
+	set_machine_info(core);
 	if (core->more_damage)
 		g_ptr_array_add(core->core.damage,
 				g_strdup_printf("… and %zu more", core->more_damage));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine for core files. Two kinds of files hold memory: ELF has it in ranges (elf.c), kdump
- * page by page (kdump.c). Both have ELF notes (notes.c).
+ * The engine for core files. There are two kinds of files: ELF files have memory in ranges (elf.c),
+ * kdump files have it page by page (kdump.c). Both have ELF notes (notes.c).
  */
 #pragma once
 
@@ -10,24 +10,24 @@
 #include "machine/core/extent.h"
 #include "machine/engine.h"
 
-/* What a file may have at most; beyond that it is refused. */
+/* Limits. Unless stated otherwise, a file beyond a limit is refused. */
 #define VMS_CORE_SEGMENTS_MAX	(UINT32_C(1) << 20)
 #define VMS_CORE_NOTES_MAX	(UINT64_C(64) << 20) /* bytes of all notes */
 #define VMS_CORE_VCPUS_MAX	8192
-#define VMS_CORE_NOTE_MAX	32768 /* notes; the rest is damage */
+#define VMS_CORE_NOTE_MAX	32768 /* notes; further ones count as damage */
 #define VMS_CORE_VMCOREINFO_MAX 65536 /* bytes of its text */
-#define VMS_CORE_FACTS_MAX	64    /* lines of what the writer noted */
-#define VMS_CORE_DAMAGE_MAX	64    /* lines; the rest is counted */
+#define VMS_CORE_FACTS_MAX	64    /* lines of the writer's note */
+#define VMS_CORE_DAMAGE_MAX	64    /* lines; further ones are only counted */
 
 struct vms_core_vcpu {
 	struct vms_regs regs;
-	uint32_t tid; /* pr_pid; 0 where the file has none */
+	uint32_t tid; /* pr_pid; 0 if the file has none */
 };
 
-/* What the writer noted of a vCPU (vmscope_note.h). */
+/* The content of the writer's note about a vCPU (vmscope_note.h). */
 struct vms_core_noted_vcpu {
 	struct vms_regs known;
-	uint64_t unknown[VMS_REGS_MAX / 64]; /* bits as of `valid` in struct vms_regs */
+	uint64_t unknown[VMS_REGS_MAX / 64]; /* bits as in `valid` of struct vms_regs */
 };
 
 struct vms_kdump; /* kdump.c */
@@ -38,11 +38,10 @@ struct vms_core_machine {
 	struct vms_core_file *file;
 	const struct vms_core_arch *arch;
 	GArray *vcpus;		       /* struct vms_core_vcpu */
-	guint n_notes[VMS_NOTE_KINDS]; /* that vCPUs were made of: the next one is the next vCPU's
-					*/
+	guint n_notes[VMS_NOTE_KINDS]; /* notes that were read: note n of a kind is of vCPU n */
 	enum vms_note_kind vbox;       /* kind of VirtualBox's notes */
 	GArray *parts;		       /* struct vms_extent, by physical address; NULL for kdump */
-	GArray *noted_ranges;	       /* struct vms_range: what the writer noted, unchecked */
+	GArray *noted_ranges;	       /* struct vms_range: from the writer's note, unchecked */
 	GArray *noted_vcpus;	       /* struct vms_core_noted_vcpu, by vCPU */
 	struct vms_kdump *kdump;       /* NULL for ELF */
 	char *vmcoreinfo;
@@ -50,17 +49,23 @@ struct vms_core_machine {
 	size_t more_damage; /* lines that were left out */
 };
 
+/* Sets the error "cannot read FILE: …". Returns false. */
+bool vms_core_refuse(const struct vms_core_machine *core, enum vms_error code, GError **error,
+		     const char *format, ...) G_GNUC_PRINTF(4, 5);
 /* Adds a line to `core.damage`, cleaned for a terminal. */
 void vms_core_damage(struct vms_core_machine *core, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* elf.c: is it an ELF core; reads headers and notes, and fills parts, ranges and core. */
+/*
+ * elf.c. vms_core_elf_is is true if the file is an ELF core. vms_core_elf_open reads headers and
+ * notes, and fills parts, ranges and core.
+ */
 bool vms_core_elf_is(const struct vms_core_file *file);
 bool vms_core_elf_open(struct vms_core_machine *core, GError **error);
 bool vms_core_elf_read(struct vms_core_machine *core, uint64_t pa, void *buf, size_t size);
 void vms_core_elf_next_data(struct vms_core_machine *core, uint64_t pa, uint64_t end,
 			    uint64_t *begin, uint64_t *stop);
 
-/* kdump.c: the same for kdump-compressed files. For any number of threads at once. */
+/* kdump.c: the same for kdump-compressed files. Any number of threads may read at once. */
 bool vms_core_kdump_is(const struct vms_core_file *file);
 bool vms_core_kdump_open(struct vms_core_machine *core, GError **error);
 bool vms_core_kdump_read(struct vms_core_machine *core, uint64_t pa, void *buf, size_t size);
@@ -69,19 +74,19 @@ void vms_core_kdump_next_data(struct vms_core_machine *core, uint64_t pa, uint64
 void vms_core_kdump_free(struct vms_kdump *kdump);
 
 /*
- * notes.c: takes in a block of ELF notes that lies at `file_offset`: vCPUs, VMCOREINFO, the
- * writer's facts. What makes no sense is damage, not an error. `align`: 4 or 8, p_align of the
- * segment; else it is 4.
+ * notes.c: reads a block of ELF notes at `file_offset`: vCPUs, VMCOREINFO, the writer's facts.
+ * Malformed notes are damage, not an error. `align` is p_align of the segment: 8, otherwise 4 is
+ * used.
  */
 void vms_core_notes(struct vms_core_machine *core, struct vms_bytes notes, uint64_t file_offset,
 		    uint64_t align);
-/* Takes in the text of VMCOREINFO, where there was none yet. */
+/* Sets the text of VMCOREINFO, unless it was set before. */
 void vms_core_vmcoreinfo(struct vms_core_machine *core, struct vms_bytes text);
-/* Is there a note of this owner? */
+/* True if there is a note of this owner. */
 bool vms_core_has_note(const struct vms_core_machine *core, const char *owner);
 /*
- * writer_note.c: takes in the text of a note of our own. What it tells of registers waits for the
- * notes that make vCPUs, whichever come first; adopt gives it to the vCPUs.
+ * writer_note.c: reads the text of a note of our own. The notes that make vCPUs may follow later,
+ * so registers are kept until vms_core_adopt_noted_vcpus copies them to the vCPUs.
  */
 void vms_core_writer_note(struct vms_core_machine *core, struct vms_bytes text);
 void vms_core_adopt_noted_vcpus(struct vms_core_machine *core);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A flattened file (makedumpfile's IMPLEMENTATION, "The dump file in the flattened format"): a
- * header of 4096 bytes, then records, each with the offset and the size of the bytes that follow
- * it; all big-endian. What the file stands for is written in the order of the records: of two for
- * the same byte the later one counts.
+ * A flattened file (makedumpfile's IMPLEMENTATION, "The dump file in the flattened format") has a
+ * header of 4096 bytes, and then records. A record has the offset and the size of the bytes that
+ * follow it. All integers are big-endian. If several records have the same byte, the last one
+ * counts.
  */
 #include "machine/core/core_file.h"
 #include "machine/core/extent.h"
@@ -18,18 +18,18 @@
 #define FLAT_VERSION	 1
 #define FLAT_HEADER	 4096
 #define FLAT_RECORD	 16
-#define FLAT_RECORDS_MAX (UINT32_C(4) << 20) /* makedumpfile and QEMU: one for a MiB or more */
-/* Neighbours that a stretch of data is made of; the next look goes on from there. */
+#define FLAT_RECORDS_MAX (UINT32_C(4) << 20) /* makedumpfile and QEMU: at most one for each MiB */
+/* How many neighbouring extents vms_core_file_next_data joins in one call. */
 #define STRETCH_EXTENTS 64
 
 struct vms_core_file {
 	char *path;
 	int fd;
-	uint64_t size; /* of the file itself */
+	uint64_t size; /* of the file on the disk */
 	uint64_t disk_size;
 	GArray *extents;       /* struct vms_extent of a flattened file, else NULL */
-	uint32_t n_records;    /* of a flattened file that were read */
-	uint64_t virtual_size; /* of what a flattened file stands for */
+	uint32_t n_records;    /* records of a flattened file that were read */
+	uint64_t virtual_size; /* of the file that a flattened file encodes */
 	char *damage;
 };
 
@@ -57,8 +57,8 @@ static bool is_flattened(const struct vms_core_file *file)
 	       memcmp(signature, FLAT_SIGNATURE, sizeof(signature)) == 0;
 }
 
-static bool malformed(const struct vms_core_file *file, uint64_t offset, GError **error,
-		      const char *what)
+static bool set_malformed_error(const struct vms_core_file *file, uint64_t offset, GError **error,
+				const char *what)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
 		    "cannot read the flattened core file %s: %s at offset 0x%" PRIx64, file->path,
@@ -67,10 +67,10 @@ static bool malformed(const struct vms_core_file *file, uint64_t offset, GError 
 }
 
 /*
- * Reads the record at `*at` and steps to the next one; `*end` when it is the last. Empty records
- * count, too: a hole of a sparse file is nothing but these.
+ * Reads the record at `*at`, and moves `*at` to the next one. `*end` is true after the last one.
+ * Empty records count towards the limit too, because a hole of a sparse file reads as such records.
  */
-static bool next_record(struct vms_core_file *file, uint64_t *at, bool *end, GError **error)
+static bool read_record(struct vms_core_file *file, uint64_t *at, bool *end, GError **error)
 {
 	uint64_t record[2];
 	bool cut_off = !read_raw(file, *at, record, sizeof(record));
@@ -78,7 +78,8 @@ static bool next_record(struct vms_core_file *file, uint64_t *at, bool *end, GEr
 	uint64_t size = cut_off ? 0 : GUINT64_FROM_BE(record[1]);
 	*end = cut_off || (offset == UINT64_MAX && size == UINT64_MAX);
 	if (!*end && (offset > INT64_MAX || size > INT64_MAX - offset))
-		return malformed(file, *at, error, "a record lies outside of any file");
+		return set_malformed_error(file, *at, error,
+					   "impossible offset or size in the record");
 	if (!*end && size > file->size - *at - FLAT_RECORD)
 		cut_off = *end = true;
 	if (cut_off)
@@ -90,8 +91,9 @@ static bool next_record(struct vms_core_file *file, uint64_t *at, bool *end, GEr
 	struct vms_extent extent = { offset, size, *at + FLAT_RECORD,
 				     UINT32_MAX - file->extents->len };
 	if (file->n_records++ == FLAT_RECORDS_MAX)
-		return malformed(file, *at, error,
-				 "too many records (makedumpfile -R makes a plain file of it)");
+		return set_malformed_error(
+			file, *at, error,
+			"too many records (makedumpfile -R makes a plain file of it)");
 	if (size)
 		g_array_append_val(file->extents, extent);
 	file->virtual_size = MAX(file->virtual_size, offset + size);
@@ -104,17 +106,17 @@ static bool read_records(struct vms_core_file *file, GError **error)
 	uint64_t header[4], at = FLAT_HEADER, conflict;
 	if (!read_raw(file, 0, header, sizeof(header)) || GUINT64_FROM_BE(header[2]) != FLAT_TYPE ||
 	    GUINT64_FROM_BE(header[3]) != FLAT_VERSION)
-		return malformed(file, 16, error, "an unknown type or version");
+		return set_malformed_error(file, 16, error, "an unknown type or version");
 	file->extents = g_array_new(FALSE, FALSE, sizeof(struct vms_extent));
 	for (bool end = false; !end;) {
-		if (!next_record(file, &at, &end, error))
+		if (!read_record(file, &at, &end, error))
 			return false;
 	}
 	vms_extents_resolve(file->extents, &conflict);
 	return true;
 }
 
-static enum vms_error code_of(int code)
+static enum vms_error convert_errno(int code)
 {
 	if (code == ENOENT || code == ENOTDIR)
 		return VMS_ERROR_NOT_FOUND;
@@ -129,7 +131,7 @@ struct vms_core_file *vms_core_file_open(const char *path, GError **error)
 	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not block */
 	if (file->fd < 0 || fstat(file->fd, &status) < 0) {
 		int code = errno;
-		g_set_error(error, VMS_ERROR, (int)code_of(code),
+		g_set_error(error, VMS_ERROR, (int)convert_errno(code),
 			    "cannot open the core file %s: %s", path, g_strerror(code));
 		return NULL;
 	}
@@ -223,12 +225,12 @@ uint8_t *vms_core_file_load(const struct vms_core_file *file, uint64_t offset, u
 	return g_steal_pointer(&data);
 }
 
-/* The holes that a file system knows of; where it knows none, all is data. */
-static void next_raw(const struct vms_core_file *file, uint64_t offset, uint64_t end,
-		     uint64_t *begin, uint64_t *stop)
+/* Finds the next data by the holes that the file system reports. Without holes all is data. */
+static void find_raw_data(const struct vms_core_file *file, uint64_t offset, uint64_t end,
+			  uint64_t *begin, uint64_t *stop)
 {
 	off_t data = lseek(file->fd, (off_t)offset, SEEK_DATA);
-	if (data < 0 && errno == ENXIO) /* nothing but a hole up to the end of the file */
+	if (data < 0 && errno == ENXIO) /* a hole up to the end of the file */
 		*begin = *stop = end;
 	if (data < 0)
 		return;
@@ -247,7 +249,7 @@ void vms_core_file_next_data(const struct vms_core_file *file, uint64_t offset, 
 	if (offset >= end || offset > INT64_MAX)
 		return;
 	if (!file->extents) {
-		next_raw(file, offset, end, begin, stop);
+		find_raw_data(file, offset, end, begin, stop);
 		return;
 	}
 	if (!vms_extents_at(file->extents, offset, end - offset, &part))

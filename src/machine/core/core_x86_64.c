@@ -4,8 +4,8 @@
  * "QEMU": struct QEMUX86CPUState; VirtualBox: struct DBGFCORECPU of its dbgfcorefmt.h, and, before
  * that, struct CPUMCTX as it was from version 3.1 to 4.1, 1024 bytes.
  *
- * VirtualBox's formats of 5 and 6 end with an XSAVE area. What FPU registers hold, no machine tells
- * here: written is the legacy part of 512 bytes, with the FPU as after its initialisation.
+ * VirtualBox's formats of 5 and 6 end with an XSAVE area. vmscope does not know FPU registers, so
+ * it writes the legacy part of 512 bytes in its initial state.
  */
 #include "arch/x86_64.h"
 #include "machine/core/core_arch.h"
@@ -249,7 +249,7 @@ static void assume_segment(struct vms_regs *regs, unsigned selector, unsigned li
 }
 
 /* What every 64-bit operating system has in 64-bit mode. */
-static void assume(struct vms_regs *regs)
+static void assume_registers(struct vms_regs *regs)
 {
 	if (!vms_x86_64_is_long_mode(regs))
 		return;
@@ -279,5 +279,5 @@ const struct vms_core_arch vms_core_x86_64 = {
 		[VMS_NOTE_VBOX_2010] = { 1024, 1024, FIELDS(vbox_2010) },
 	},
 	.prstatus_pid = 32,
-	.assume = assume,
+	.assume = assume_registers,
 };

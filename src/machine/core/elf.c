@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ELF cores of machines: PT_LOAD segments hold memory by physical address. The same memory may be
- * there several times, once for every virtual address that it is mapped at; all these share the
+ * Reads ELF cores of machines. PT_LOAD segments have memory by physical address. The same memory
+ * may have several segments, one for each virtual address at which it is mapped. They share the
  * bytes of the file.
  */
 #include "machine/core/core_engine.h"
@@ -21,21 +21,6 @@ bool vms_core_elf_is(const struct vms_core_file *file)
 	       memcmp(magic, ELFMAG, sizeof(magic)) == 0;
 }
 
-static bool fail(const struct vms_core_machine *core, GError **error, enum vms_error code,
-		 const char *format, ...) G_GNUC_PRINTF(4, 5);
-
-static bool fail(const struct vms_core_machine *core, GError **error, enum vms_error code,
-		 const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	g_autofree char *why = g_strdup_vprintf(format, arguments);
-	va_end(arguments);
-	g_set_error(error, VMS_ERROR, (int)code, "cannot read %s as a machine's core: %s",
-		    vms_core_file_path(core->file), why);
-	return false;
-}
-
 /* ELF64 little-endian is read in place: its structures have no padding. */
 G_STATIC_ASSERT(sizeof(Elf64_Ehdr) == 64 && sizeof(Elf64_Phdr) == 56 && sizeof(Elf64_Shdr) == 64);
 G_STATIC_ASSERT(G_BYTE_ORDER == G_LITTLE_ENDIAN);
@@ -43,30 +28,34 @@ G_STATIC_ASSERT(G_BYTE_ORDER == G_LITTLE_ENDIAN);
 static bool check_header(struct vms_core_machine *core, const Elf64_Ehdr *header, GError **error)
 {
 	if (header->e_ident[EI_CLASS] != ELFCLASS64)
-		return fail(core, error, VMS_ERROR_UNSUPPORTED,
-			    "it is no 64-bit ELF file; 32-bit ones cannot be read");
+		return vms_core_refuse(
+			core, VMS_ERROR_UNSUPPORTED, error,
+			"it is not a 64-bit ELF file; 32-bit files are not supported");
 	if (header->e_ident[EI_DATA] != ELFDATA2LSB)
-		return fail(core, error, VMS_ERROR_UNSUPPORTED,
-			    "it is big-endian; only little-endian machines are supported");
+		return vms_core_refuse(
+			core, VMS_ERROR_UNSUPPORTED, error,
+			"it is big-endian; only little-endian machines are supported");
 	if (header->e_ident[EI_VERSION] > EV_CURRENT) /* VirtualBox writes 0 */
-		return fail(core, error, VMS_ERROR_UNSUPPORTED, "ELF version %u",
-			    header->e_ident[EI_VERSION]);
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error, "ELF version %u",
+				       header->e_ident[EI_VERSION]);
 	if (header->e_type != ET_CORE)
-		return fail(core, error, VMS_ERROR_UNSUPPORTED,
-			    "it is an ELF file, but no core (e_type %u)", header->e_type);
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error,
+				       "it is an ELF file, but not a core (e_type %u)",
+				       header->e_type);
 	core->arch = vms_core_arch_of_elf(header->e_machine);
 	if (!core->arch)
-		return fail(core, error, VMS_ERROR_UNSUPPORTED,
-			    "its architecture (e_machine %u) is not supported", header->e_machine);
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error,
+				       "its architecture (e_machine %u) is not supported",
+				       header->e_machine);
 	core->machine.arch = core->arch->arch;
 	if (header->e_phentsize != sizeof(Elf64_Phdr))
-		return fail(core, error, VMS_ERROR_MALFORMED,
-			    "program headers of %u bytes at offset 0x%zx", header->e_phentsize,
-			    offsetof(Elf64_Ehdr, e_phentsize));
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "program headers of %u bytes at offset 0x%zx",
+				       header->e_phentsize, offsetof(Elf64_Ehdr, e_phentsize));
 	return true;
 }
 
-/* The number of program headers: where it does not fit, section header 0 has it (ELF, PN_XNUM). */
+/* Returns the number of program headers. A number that does not fit is in section header 0. */
 static bool count_headers(const struct vms_core_machine *core, const Elf64_Ehdr *header,
 			  uint64_t *ret, GError **error)
 {
@@ -75,15 +64,15 @@ static bool count_headers(const struct vms_core_machine *core, const Elf64_Ehdr 
 	if (header->e_phnum == PN_XNUM) {
 		if (!header->e_shoff ||
 		    !vms_core_file_read(core->file, header->e_shoff, &section, sizeof(section)))
-			return fail(core, error, VMS_ERROR_MALFORMED,
-				    "no section header at offset 0x%" PRIx64
-				    ", which has the number of program headers",
-				    header->e_shoff);
+			return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+					       "no section header at offset 0x%" PRIx64
+					       ", which has the number of program headers",
+					       header->e_shoff);
 		*ret = section.sh_info;
 	}
 	if (*ret > VMS_CORE_SEGMENTS_MAX)
-		return fail(core, error, VMS_ERROR_MALFORMED,
-			    "%" PRIu64 " program headers are too many", *ret);
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "%" PRIu64 " program headers are too many", *ret);
 	return true;
 }
 
@@ -98,15 +87,15 @@ static bool add_segment(struct vms_core_machine *core, const Elf64_Phdr *header,
 	if (header->p_filesz > header->p_memsz || header->p_paddr > PA_MAX ||
 	    header->p_memsz > PA_MAX - header->p_paddr || header->p_offset > INT64_MAX ||
 	    header->p_filesz > INT64_MAX - header->p_offset)
-		return fail(core, error, VMS_ERROR_MALFORMED,
-			    "the program header at offset 0x%" PRIx64
-			    " has impossible sizes or addresses",
-			    at);
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "the program header at offset 0x%" PRIx64
+				       " has impossible sizes or addresses",
+				       at);
 	g_array_append_val(core->core.segments, segment);
 	return true;
 }
 
-/* Goes through all program headers: PT_LOAD become segments, PT_NOTE are put aside. */
+/* Reads all program headers. Makes segments of PT_LOAD, and lists PT_NOTE in `notes`. */
 static bool read_headers(struct vms_core_machine *core, const Elf64_Ehdr *header, GArray *notes,
 			 GError **error)
 {
@@ -117,10 +106,10 @@ static bool read_headers(struct vms_core_machine *core, const Elf64_Ehdr *header
 	for (uint64_t step; n; n -= step) {
 		step = MIN(n, HEADERS_AT_ONCE);
 		if (!vms_core_file_read(core->file, at, block, step * sizeof(*block)))
-			return fail(core, error, VMS_ERROR_MALFORMED,
-				    "the program headers at offset 0x%" PRIx64
-				    " lie beyond the end of the file",
-				    at);
+			return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+					       "the program headers at offset 0x%" PRIx64
+					       " are beyond the end of the file",
+					       at);
 		for (uint64_t i = 0; i < step; i++, at += sizeof(*block)) {
 			if (block[i].p_type == PT_LOAD && !add_segment(core, &block[i], at, error))
 				return false;
@@ -131,7 +120,10 @@ static bool read_headers(struct vms_core_machine *core, const Elf64_Ehdr *header
 	return true;
 }
 
-/* Notes of one segment, as far as they are in the file; `*budget` bytes may still be read. */
+/*
+ * Reads the notes of one segment, as far as they are in the file. `*budget` limits the bytes of all
+ * notes, and is reduced.
+ */
 static bool read_notes(struct vms_core_machine *core, const Elf64_Phdr *header, uint64_t *budget,
 		       GError **error)
 {
@@ -153,10 +145,10 @@ static bool read_notes(struct vms_core_machine *core, const Elf64_Phdr *header, 
 }
 
 /*
- * Is it the core of a process? These have no physical addresses; the kernel adds the process's
- * auxiliary vector and files.
+ * True if the file is the core of a process. Such a file has no physical addresses, and the kernel
+ * adds the auxiliary vector and files of the process.
  */
-static bool is_process(const struct vms_core_machine *core)
+static bool is_process_core(const struct vms_core_machine *core)
 {
 	const GArray *segments = core->core.segments, *notes = core->core.notes;
 	for (guint i = 0; i < segments->len; i++) {
@@ -172,7 +164,7 @@ static bool is_process(const struct vms_core_machine *core)
 	return segments->len > 1;
 }
 
-static void tell_variant(struct vms_core_machine *core)
+static void set_variant(struct vms_core_machine *core)
 {
 	bool is_vbox = vms_core_has_note(core, VMS_VBOX_CORE) ||
 		       vms_core_has_note(core, VMS_VBOX_OLD_CORE);
@@ -191,7 +183,7 @@ static void tell_variant(struct vms_core_machine *core)
 		core->core.variant = "unknown writer";
 }
 
-/* VirtualBox lists device memory as segments that have nothing in the file. */
+/* True for device memory, which VirtualBox lists as segments without bytes in the file. */
 static bool is_mmio(const struct vms_core_machine *core, const struct vms_core_segment *segment)
 {
 	return core->core.format == VMS_CORE_VBOX && segment->file_size == 0;
@@ -232,7 +224,7 @@ static void add_range(GArray *ranges, uint64_t pa, uint64_t size, enum vms_range
 		g_array_append_val(ranges, range);
 }
 
-/* Adds what lies between memory; devices that overlap memory or each other are left out. */
+/* Adds device memory. Leaves out devices that overlap memory or each other. */
 static void add_mmio(struct vms_core_machine *core)
 {
 	GArray *ranges = core->machine.ranges;
@@ -268,8 +260,8 @@ static void make_ranges(struct vms_core_machine *core)
 	add_mmio(core);
 }
 
-/* Memory that the file should have, but ends before. */
-static void tell_missing(struct vms_core_machine *core)
+/* Reports memory that is missing because the file ends too early. */
+static void report_missing_memory(struct vms_core_machine *core)
 {
 	uint64_t end = vms_core_file_size(core->file);
 	for (guint i = 0; i < core->parts->len; i++) {
@@ -292,23 +284,24 @@ bool vms_core_elf_open(struct vms_core_machine *core, GError **error)
 	uint64_t budget = VMS_CORE_NOTES_MAX;
 	g_autoptr(GArray) notes = g_array_new(FALSE, FALSE, sizeof(Elf64_Phdr));
 	if (!vms_core_file_read(core->file, 0, &header, sizeof(header)))
-		return fail(core, error, VMS_ERROR_MALFORMED, "it ends within the ELF header");
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "it ends within the ELF header");
 	if (!check_header(core, &header, error) || !read_headers(core, &header, notes, error))
 		return false;
 	for (guint i = 0; i < notes->len; i++) {
 		if (!read_notes(core, &g_array_index(notes, Elf64_Phdr, i), &budget, error))
 			return false;
 	}
-	if (is_process(core))
-		return fail(core, error, VMS_ERROR_UNSUPPORTED,
-			    "it is the core of a process; gdb reads these");
+	if (is_process_core(core))
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error,
+				       "it is the core of a process, not of a machine; use gdb");
 	if (core->core.segments->len == 0)
-		return fail(core, error, VMS_ERROR_UNSUPPORTED, "it has no memory");
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error, "it has no memory");
 	core->parts = g_array_new(FALSE, FALSE, sizeof(struct vms_extent));
-	tell_variant(core);
+	set_variant(core);
 	make_parts(core);
 	make_ranges(core);
-	tell_missing(core);
+	report_missing_memory(core);
 	return true;
 }
 

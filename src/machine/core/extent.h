@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which part of a file holds which addresses: sorted and without overlaps, whatever the file said.
+ * Extents say which part of a file has which addresses. They are sorted and have no overlaps, even
+ * if the file's own table has.
  */
 #pragma once
 
@@ -10,22 +11,22 @@
 
 #define VMS_EXTENT_ZEROS UINT64_MAX /* as a file offset: not in the file, all zeros */
 
-/* [at, at + size) lies at `file_offset`. Neither sum overflows. */
+/* The bytes of [at, at + size) are at `file_offset`. Neither sum overflows. */
 struct vms_extent {
 	uint64_t at, size;
 	uint64_t file_offset;
-	uint32_t rank; /* where several cover an address, that with the lowest counts */
+	uint32_t rank; /* of several extents with an address, the one with the lowest rank counts */
 };
 
 /*
- * Sorts `extents`, struct vms_extent in any order, cuts what a lower rank covers, and joins
- * neighbours that follow each other in the file, too. In O(n log n) for any input. False, with an
- * address, when somewhere two that overlap have it in different places of the file.
+ * Sorts `extents`, struct vms_extent in any order. Removes parts that an extent with a lower rank
+ * covers, and joins neighbours that are also neighbours in the file. Takes O(n log n) for any
+ * input. False, with an address, if two extents have that address in different places of the file.
  */
 bool vms_extents_resolve(GArray *extents, uint64_t *conflict);
 
 /*
- * What is known of [at, at + size), a part of it from `at` on: true with where it lies in the file,
- * false for a gap. `ret->size` is never 0.
+ * Describes the first part of [at, at + size). True if it is in the file: *ret says where. False if
+ * it is a gap, of ret->size bytes. `ret->size` is never 0.
  */
 bool vms_extents_at(const GArray *extents, uint64_t at, uint64_t size, struct vms_extent *ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Core files that hold memory page by page, compressed. What the layout is, kdump_format.h tells;
- * here its headers are read, and pages found: bitmaps lead to a page's descriptor (kdump_bitmap.c),
- * that to its data (kdump_page.c).
+ * Reads core files with memory page by page, compressed. kdump_format.h describes the layout. This
+ * file reads the headers and finds pages: bitmaps lead to the descriptor of a page
+ * (kdump_bitmap.c), and the descriptor to its data (kdump_page.c).
  */
 #include "base/text.h"
 #include "machine/core/core_engine.h"
@@ -13,7 +13,7 @@
 #include <elf.h>
 
 #define RANGES_MAX     (1U << 20)
-#define CHECKED_PAGES  UINT64_C(65536) /* descriptors that are looked at when opened */
+#define CHECKED_PAGES  UINT64_C(65536) /* descriptors that are checked when the file is opened */
 #define OLD_SIGNATURE  "DISKDUMP"
 #define SIGNATURE_SIZE 8
 
@@ -39,30 +39,16 @@ bool vms_core_kdump_is(const struct vms_core_file *file)
 
 /* ---- headers ---------------------------------------------------------- */
 
-static bool refuse(const struct vms_core_machine *core, enum vms_error code, GError **error,
-		   const char *format, ...) G_GNUC_PRINTF(4, 5);
-
-static bool refuse(const struct vms_core_machine *core, enum vms_error code, GError **error,
-		   const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	g_autofree char *why = g_strdup_vprintf(format, args);
-	va_end(args);
-	g_set_error(error, VMS_ERROR, code, "cannot read %s: %s", core->core.path, why);
-	return false;
-}
-
 static bool read_header(const struct vms_core_machine *core, struct vms_kdump_header *ret,
 			GError **error)
 {
 	if (has_signature(core->file, OLD_SIGNATURE))
-		return refuse(core, VMS_ERROR_UNSUPPORTED, error,
-			      "it is a diskdump file, the forerunner of kdump; "
-			      "crash reads those");
+		return vms_core_refuse(
+			core, VMS_ERROR_UNSUPPORTED, error,
+			"it is a diskdump file, the predecessor of kdump; use crash");
 	if (!vms_core_file_read(core->file, 0, ret, sizeof(*ret)))
-		return refuse(core, VMS_ERROR_MALFORMED, error,
-			      "it ends in its kdump header at offset 0");
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "it ends within its kdump header at offset 0");
 	ret->version = GUINT32_FROM_LE(ret->version);
 	ret->status = GUINT32_FROM_LE(ret->status);
 	ret->block_size = GUINT32_FROM_LE(ret->block_size);
@@ -71,21 +57,22 @@ static bool read_header(const struct vms_core_machine *core, struct vms_kdump_he
 	ret->max_mapnr_32 = GUINT32_FROM_LE(ret->max_mapnr_32);
 	ret->n_cpus = GUINT32_FROM_LE(ret->n_cpus);
 	if (ret->version < 1 || ret->version > VMS_KDUMP_VERSION)
-		return refuse(core, VMS_ERROR_UNSUPPORTED, error,
-			      "its kdump header has version %u; known are 1 to %u of "
-			      "little-endian machines",
-			      ret->version, VMS_KDUMP_VERSION);
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error,
+				       "its kdump header has version %u; supported are 1 to %u, of "
+				       "little-endian machines",
+				       ret->version, VMS_KDUMP_VERSION);
 	if (ret->block_size < VMS_KDUMP_BLOCK_MIN || ret->block_size > VMS_KDUMP_BLOCK_MAX ||
 	    (ret->block_size & (ret->block_size - 1)))
-		return refuse(core, VMS_ERROR_MALFORMED, error,
-			      "its kdump header (of a 64-bit machine?) has a block size of %u at "
-			      "offset %zu; possible are powers of two from %u to %u",
-			      ret->block_size, G_STRUCT_OFFSET(struct vms_kdump_header, block_size),
-			      VMS_KDUMP_BLOCK_MIN, VMS_KDUMP_BLOCK_MAX);
+		return vms_core_refuse(
+			core, VMS_ERROR_MALFORMED, error,
+			"its kdump header (of a 64-bit machine?) has a block size of %u at "
+			"offset %zu; it must be a power of two from %u to %u",
+			ret->block_size, G_STRUCT_OFFSET(struct vms_kdump_header, block_size),
+			VMS_KDUMP_BLOCK_MIN, VMS_KDUMP_BLOCK_MAX);
 	return true;
 }
 
-/* Fields that its version does not have become 0. */
+/* Reads the sub-header. Sets fields that the file's version does not have to 0. */
 static bool read_sub_header(const struct vms_core_machine *core,
 			    const struct vms_kdump_header *header, struct vms_kdump_sub_header *ret,
 			    GError **error)
@@ -100,8 +87,9 @@ static bool read_sub_header(const struct vms_core_machine *core,
 	};
 	*ret = (struct vms_kdump_sub_header) { 0 };
 	if (!vms_core_file_read(core->file, header->block_size, ret, sizes[header->version]))
-		return refuse(core, VMS_ERROR_MALFORMED, error,
-			      "it ends in its kdump sub-header at offset %u", header->block_size);
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "it ends within its kdump sub-header at offset %u",
+				       header->block_size);
 	ret->dump_level = GUINT32_FROM_LE(ret->dump_level);
 	ret->vmcoreinfo = GUINT64_FROM_LE(ret->vmcoreinfo);
 	ret->vmcoreinfo_size = GUINT64_FROM_LE(ret->vmcoreinfo_size);
@@ -110,15 +98,16 @@ static bool read_sub_header(const struct vms_core_machine *core,
 	ret->max_mapnr =
 		header->version < 6 ? header->max_mapnr_32 : GUINT64_FROM_LE(ret->max_mapnr);
 	if (ret->split)
-		return refuse(core, VMS_ERROR_UNSUPPORTED, error,
-			      "it is one file of a dump that was split into several; "
-			      "`makedumpfile --reassemble` joins them");
+		return vms_core_refuse(
+			core, VMS_ERROR_UNSUPPORTED, error,
+			"it is one file of a dump that was split into several; join them with "
+			"`makedumpfile --reassemble`");
 	return true;
 }
 
-/* By the size of NT_PRSTATUS, which is the first note; NULL: no architecture that is known. */
-static const struct vms_core_arch *arch_of_notes(const struct vms_core_machine *core,
-						 const struct vms_kdump_sub_header *sub)
+/* Finds the architecture by the size of NT_PRSTATUS, which is the first note. NULL if unknown. */
+static const struct vms_core_arch *find_arch_by_notes(const struct vms_core_machine *core,
+						      const struct vms_kdump_sub_header *sub)
 {
 	static const uint16_t machines[] = { EM_X86_64, EM_AARCH64 };
 	Elf64_Nhdr note;
@@ -146,17 +135,17 @@ static bool find_arch(struct vms_core_machine *core, const struct vms_kdump_head
 	if (*name && strcmp(name, "Unknown") != 0)
 		core->arch = arch ? vms_core_arch_of(arch) : NULL;
 	else
-		core->arch = arch_of_notes(core, sub);
+		core->arch = find_arch_by_notes(core, sub);
 	if (!core->arch)
-		return refuse(core, VMS_ERROR_UNSUPPORTED, error,
-			      "its header names an unknown architecture, \"%s\"", name);
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error,
+				       "its architecture \"%s\" is not supported", name);
 	core->machine.arch = core->arch->arch;
 	return true;
 }
 
 /* ---- notes ------------------------------------------------------------ */
 
-/* Bytes of the file that are of use, but that memory can be read without; NULL: damaged. */
+/* Reads bytes of the file that are not necessary to read memory. If that fails, notes damage. */
 static uint8_t *load_extra(struct vms_core_machine *core, uint64_t offset, uint64_t size,
 			   uint64_t limit, const char *what)
 {
@@ -182,13 +171,13 @@ static void read_notes(struct vms_core_machine *core, const struct vms_kdump_hea
 	if (text)
 		vms_core_vmcoreinfo(core, (struct vms_bytes) { text, sub->vmcoreinfo_size });
 	if (core->vcpus->len < header->n_cpus)
-		vms_core_damage(core, "the header tells of %u CPUs, the notes of %u",
+		vms_core_damage(core, "the header has %u CPUs, but the notes have %u",
 				header->n_cpus, core->vcpus->len);
 }
 
 /* ---- facts ------------------------------------------------------------ */
 
-/* `value` comes from the file: it may lack the NUL at its end. */
+/* Adds a string of the header as a fact. `value` may lack the NUL at its end. */
 static void add_name(struct vms_core_machine *core, const char *key,
 		     const char value[VMS_KDUMP_NAME_SIZE])
 {
@@ -198,7 +187,7 @@ static void add_name(struct vms_core_machine *core, const char *key,
 		g_ptr_array_add(core->core.facts, g_strdup_printf("%s=%s", key, text));
 }
 
-static const char *compression(uint32_t status)
+static const char *get_compression_name(uint32_t status)
 {
 	switch (status & VMS_KDUMP_COMPRESSIONS) {
 	case 0: return "uncompressed";
@@ -210,26 +199,29 @@ static const char *compression(uint32_t status)
 	}
 }
 
-static void tell(struct vms_core_machine *core, const struct vms_kdump_header *header,
-		 const struct vms_kdump_sub_header *sub)
+static void add_facts(struct vms_core_machine *core, const struct vms_kdump_header *header,
+		      const struct vms_kdump_sub_header *sub)
 {
 	const struct vms_kdump_utsname *utsname = &header->utsname;
-	/* makedumpfile keeps others' notes when it converts a file, but writes no time; QEMU does
-	 * not know its guest. */
+	/*
+	 * makedumpfile keeps the notes of other writers when it converts a file, but writes no
+	 * time. QEMU does not write the names of the guest.
+	 */
 	bool is_ours = vms_core_has_note(core, VMS_NOTE_OWNER) && header->time_s;
 	bool is_qemu = vms_core_has_note(core, "QEMU") && !*utsname->release;
 	const char *writer = is_ours   ? "vmscope"
 			     : is_qemu ? "QEMU dump-guest-memory"
 				       : "makedumpfile";
-	g_autofree char *variant = g_strdup_printf("%s, %s", writer, compression(header->status));
+	g_autofree char *variant =
+		g_strdup_printf("%s, %s", writer, get_compression_name(header->status));
 
-	/* What was converted may have less memory than was dumped. */
+	/* A converted file may have less memory than the original. */
 	if (!is_ours)
 		g_array_set_size(core->noted_ranges, 0);
 	core->core.variant = g_string_chunk_insert(core->strings, variant);
 	g_ptr_array_add(core->core.facts, g_strdup_printf("header_version=%u", header->version));
 	g_ptr_array_add(core->core.facts,
-			g_strdup_printf("status=%s", compression(header->status)));
+			g_strdup_printf("status=%s", get_compression_name(header->status)));
 	g_ptr_array_add(core->core.facts, g_strdup_printf("dump_level=%u", sub->dump_level));
 	g_ptr_array_add(core->core.facts, g_strdup_printf("cpus=%u", header->n_cpus));
 	add_name(core, "sysname", utsname->sysname);
@@ -237,7 +229,7 @@ static void tell(struct vms_core_machine *core, const struct vms_kdump_header *h
 	add_name(core, "release", utsname->release);
 	add_name(core, "version", utsname->version);
 	if (header->status & VMS_KDUMP_INCOMPLETE)
-		vms_core_damage(core, "its writer ran out of space: pages are missing");
+		vms_core_damage(core, "its writer ran out of disk space: pages are missing");
 }
 
 /* ---- pages ------------------------------------------------------------ */
@@ -246,7 +238,7 @@ struct runs {
 	struct vms_core_machine *core;
 	unsigned block_shift;
 	uint64_t n;
-	bool known; /* the notes have told the memory map */
+	bool known; /* the notes have a memory map */
 };
 
 static void add_run(uint64_t pfn, uint64_t end, void *data)
@@ -260,7 +252,7 @@ static void add_run(uint64_t pfn, uint64_t end, void *data)
 		g_array_append_val(runs->core->machine.ranges, range);
 }
 
-/* What is left of a file that was cut off shows in its last pages: they were written last. */
+/* Checks the last pages. They were written last, so they show whether the file was cut off. */
 static void check_end(struct vms_core_machine *core, const struct vms_kdump *kdump)
 {
 	uint64_t size = vms_core_file_size(core->file), n_pages = kdump->bitmaps.n_pages;
@@ -272,7 +264,7 @@ static void check_end(struct vms_core_machine *core, const struct vms_kdump *kdu
 
 	if (room < n_pages)
 		vms_core_damage(core,
-				"it ends in its page descriptors: %" G_GUINT64_FORMAT
+				"it ends within its page descriptors: %" G_GUINT64_FORMAT
 				" of %" G_GUINT64_FORMAT " pages cannot be read",
 				n_pages - room, n_pages);
 	for (uint64_t i = last - checked; i < last; i++) {
@@ -306,31 +298,33 @@ static bool find_pages(struct vms_core_machine *core, struct vms_kdump *kdump, G
 				runs.n, RANGES_MAX);
 	if (bitmaps->n_stray)
 		vms_core_damage(core,
-				"%" G_GUINT64_FORMAT " pages are in the file, but no memory by its "
-				"first bitmap",
+				"%" G_GUINT64_FORMAT
+				" pages are in the file, but not in its bitmap of memory",
 				bitmaps->n_stray);
 	check_end(core, kdump);
 	return true;
 }
 
-/* Where bitmaps and descriptors lie. */
-static bool lay_out(const struct vms_core_machine *core, const struct vms_kdump_header *header,
-		    uint64_t n_pfns, struct vms_kdump *kdump, GError **error)
+/* Finds where bitmaps and descriptors are in the file. */
+static bool set_layout(const struct vms_core_machine *core, const struct vms_kdump_header *header,
+		       uint64_t n_pfns, struct vms_kdump *kdump, GError **error)
 {
 	uint64_t bitmaps = (UINT64_C(1) + header->sub_header_blocks) * header->block_size;
 	uint64_t size = (uint64_t)header->bitmap_blocks * header->block_size;
 
 	if (n_pfns > VMS_KDUMP_PFNS_MAX)
-		return refuse(core, VMS_ERROR_UNSUPPORTED, error,
-			      "it claims %" G_GUINT64_FORMAT
-			      " page frames; more than %" G_GUINT64_FORMAT " are not supported",
-			      n_pfns, VMS_KDUMP_PFNS_MAX);
+		return vms_core_refuse(core, VMS_ERROR_UNSUPPORTED, error,
+				       "it claims %" G_GUINT64_FORMAT
+				       " page frames; more than %" G_GUINT64_FORMAT
+				       " are not supported",
+				       n_pfns, VMS_KDUMP_PFNS_MAX);
 	if (n_pfns > size / 2 * 8 || bitmaps + size > vms_core_file_size(core->file))
-		return refuse(core, VMS_ERROR_MALFORMED, error,
-			      "its bitmaps of %" G_GUINT64_FORMAT " bytes for %" G_GUINT64_FORMAT
-			      " page frames at offset 0x%" G_GINT64_MODIFIER
-			      "x are too small or beyond the end of the file",
-			      size, n_pfns, bitmaps);
+		return vms_core_refuse(core, VMS_ERROR_MALFORMED, error,
+				       "its bitmaps of %" G_GUINT64_FORMAT
+				       " bytes for %" G_GUINT64_FORMAT
+				       " page frames at offset 0x%" G_GINT64_MODIFIER
+				       "x are too small or beyond the end of the file",
+				       size, n_pfns, bitmaps);
 	kdump->block_size = header->block_size;
 	kdump->block_shift = (unsigned)__builtin_ctz(header->block_size);
 	kdump->descriptors = bitmaps + size;
@@ -351,11 +345,11 @@ bool vms_core_kdump_open(struct vms_core_machine *core, GError **error)
 		return false;
 	core->core.format = VMS_CORE_KDUMP;
 	core->kdump = g_new0(struct vms_kdump, 1);
-	if (!lay_out(core, &header, sub.max_mapnr, core->kdump, error))
+	if (!set_layout(core, &header, sub.max_mapnr, core->kdump, error))
 		return false;
 	core->kdump->pages = vms_kdump_pages_new(core->file, header.block_size);
 	read_notes(core, &header, &sub);
-	tell(core, &header, &sub);
+	add_facts(core, &header, &sub);
 	return find_pages(core, core->kdump, error);
 }
 
@@ -370,7 +364,7 @@ void vms_core_kdump_free(struct vms_kdump *kdump)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* A part of one page. */
+/* Reads a part of one page. */
 static bool read_part(struct vms_kdump *kdump, struct vms_kdump_chunk *chunk, uint64_t pa,
 		      void *buf, size_t size)
 {

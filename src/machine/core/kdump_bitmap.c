@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/core/kdump_bitmap.h"
 
-static uint64_t n_chunks(const struct vms_kdump_bitmaps *bitmaps)
+static uint64_t count_chunks(const struct vms_kdump_bitmaps *bitmaps)
 {
 	return bitmaps->n_pfns / VMS_KDUMP_CHUNK_PFNS +
 	       (bitmaps->n_pfns % VMS_KDUMP_CHUNK_PFNS != 0);
 }
 
-/* Bytes of one bitmap that have bits of page frames. */
-static uint64_t bitmap_bytes(const struct vms_kdump_bitmaps *bitmaps)
+/* Returns how many bytes of one bitmap have bits of page frames. */
+static uint64_t get_bitmap_size(const struct vms_kdump_bitmaps *bitmaps)
 {
 	return bitmaps->n_pfns / 8 + (bitmaps->n_pfns % 8 != 0);
 }
 
-/* Chunk number `index` of the bitmap at `offset`. */
+/* Reads chunk `index` of the bitmap at `offset`. */
 static bool load_words(const struct vms_kdump_bitmaps *bitmaps, uint64_t offset, uint64_t index,
 		       uint64_t words[VMS_KDUMP_CHUNK_WORDS])
 {
 	uint64_t at = index * VMS_KDUMP_CHUNK_BYTES;
-	uint64_t size = MIN(VMS_KDUMP_CHUNK_BYTES, bitmap_bytes(bitmaps) - at);
+	uint64_t size = MIN(VMS_KDUMP_CHUNK_BYTES, get_bitmap_size(bitmaps) - at);
 	uint64_t pfns = bitmaps->n_pfns - index * VMS_KDUMP_CHUNK_PFNS;
 
 	memset(words, 0, VMS_KDUMP_CHUNK_BYTES);
@@ -31,8 +31,8 @@ static bool load_words(const struct vms_kdump_bitmaps *bitmaps, uint64_t offset,
 	return true;
 }
 
-static bool load(const struct vms_kdump_bitmaps *bitmaps, uint64_t index,
-		 struct vms_kdump_chunk *chunk)
+static bool load_chunk(const struct vms_kdump_bitmaps *bitmaps, uint64_t index,
+		       struct vms_kdump_chunk *chunk)
 {
 	if (chunk->index == index)
 		return true;
@@ -47,11 +47,11 @@ static bool load(const struct vms_kdump_bitmaps *bitmaps, uint64_t index,
 bool vms_kdump_chunk_load(const struct vms_kdump_bitmaps *bitmaps, uint64_t pfn,
 			  struct vms_kdump_chunk *chunk)
 {
-	return load(bitmaps, pfn / VMS_KDUMP_CHUNK_PFNS, chunk);
+	return load_chunk(bitmaps, pfn / VMS_KDUMP_CHUNK_PFNS, chunk);
 }
 
-/* The first bit from `bit` on that is `value`; VMS_KDUMP_CHUNK_PFNS where there is none. */
-static unsigned next_bit(const uint64_t words[VMS_KDUMP_CHUNK_WORDS], unsigned bit, bool value)
+/* Finds the first bit from `bit` on that is `value`. VMS_KDUMP_CHUNK_PFNS if there is none. */
+static unsigned find_next_bit(const uint64_t words[VMS_KDUMP_CHUNK_WORDS], unsigned bit, bool value)
 {
 	while (bit < VMS_KDUMP_CHUNK_PFNS) {
 		uint64_t rest = (value ? words[bit / 64] : ~words[bit / 64]) >> bit % 64;
@@ -67,23 +67,24 @@ static unsigned next_bit(const uint64_t words[VMS_KDUMP_CHUNK_WORDS], unsigned b
 struct scan {
 	struct vms_kdump_bitmaps *bitmaps;
 	struct vms_kdump_chunk chunk;
-	uint64_t data_in_memory[2], data_in_file[2]; /* parts of the file that are no holes */
-	uint64_t run;				     /* where the run that has not ended began */
+	uint64_t data_in_memory[2],
+		data_in_file[2]; /* the last data found in the file, per bitmap */
+	uint64_t run;		 /* begin of the current run */
 	bool in_run;
 	void (*each_run)(uint64_t pfn, uint64_t end, void *data);
 	void *data;
 };
 
 /*
- * Is the chunk a hole in the file? A sparse file of a few bytes can claim bitmaps of gigabytes.
- * `data`: what the file was last found to have behind the hole.
+ * True if the chunk is a hole in the file. This saves time, because a small sparse file can have
+ * bitmaps of gigabytes. `data` keeps the data that was last found behind a hole.
  */
 static bool is_hole(const struct vms_kdump_bitmaps *bitmaps, uint64_t bitmap, uint64_t index,
 		    uint64_t data[2])
 {
 	uint64_t offset = bitmap + index * VMS_KDUMP_CHUNK_BYTES;
 	if (offset >= data[1])
-		vms_core_file_next_data(bitmaps->file, offset, bitmap + bitmap_bytes(bitmaps),
+		vms_core_file_next_data(bitmaps->file, offset, bitmap + get_bitmap_size(bitmaps),
 					&data[0], &data[1]);
 	return data[0] >= data[1] || offset + VMS_KDUMP_CHUNK_BYTES <= data[0];
 }
@@ -91,7 +92,7 @@ static bool is_hole(const struct vms_kdump_bitmaps *bitmaps, uint64_t bitmap, ui
 static void find_runs(struct scan *scan, uint64_t pfn, const uint64_t words[VMS_KDUMP_CHUNK_WORDS])
 {
 	unsigned bit = 0;
-	while ((bit = next_bit(words, bit, !scan->in_run)) < VMS_KDUMP_CHUNK_PFNS) {
+	while ((bit = find_next_bit(words, bit, !scan->in_run)) < VMS_KDUMP_CHUNK_PFNS) {
 		if (scan->in_run)
 			scan->each_run(scan->run, pfn + bit, scan->data);
 		scan->run = pfn + bit;
@@ -111,7 +112,7 @@ static bool scan_chunk(struct scan *scan, uint64_t index)
 		find_runs(scan, pfn, nothing);
 		return true;
 	}
-	if (!load(bitmaps, index, &scan->chunk))
+	if (!load_chunk(bitmaps, index, &scan->chunk))
 		return false;
 	for (unsigned i = 0; i < VMS_KDUMP_CHUNK_WORDS; i++) {
 		uint64_t in_memory = chunk->in_memory[i], in_file = chunk->in_file[i];
@@ -129,7 +130,7 @@ bool vms_kdump_bitmaps_scan(struct vms_kdump_bitmaps *bitmaps,
 			    GError **error)
 {
 	struct scan scan = { .bitmaps = bitmaps, .each_run = each_run, .data = data };
-	uint64_t chunks = n_chunks(bitmaps);
+	uint64_t chunks = count_chunks(bitmaps);
 
 	scan.chunk.index = VMS_KDUMP_NO_CHUNK;
 	bitmaps->pages_before = g_new0(uint64_t, chunks + 1);
@@ -139,7 +140,7 @@ bool vms_kdump_bitmaps_scan(struct vms_kdump_bitmaps *bitmaps,
 				    "cannot read %s: its page bitmaps of %" G_GUINT64_FORMAT
 				    " bytes each from offset 0x%" G_GINT64_MODIFIER
 				    "x on are not all in the file; it is cut off or damaged",
-				    vms_core_file_path(bitmaps->file), bitmap_bytes(bitmaps),
+				    vms_core_file_path(bitmaps->file), get_bitmap_size(bitmaps),
 				    bitmaps->in_memory);
 			return false;
 		}
@@ -183,12 +184,12 @@ bool vms_kdump_next_pages(const struct vms_kdump_bitmaps *bitmaps, struct vms_kd
 		uint64_t index = pfn / VMS_KDUMP_CHUNK_PFNS;
 		uint64_t base = index * VMS_KDUMP_CHUNK_PFNS;
 		if (bitmaps->pages_before[index] < bitmaps->pages_before[index + 1]) {
-			if (!load(bitmaps, index, chunk))
+			if (!load_chunk(bitmaps, index, chunk))
 				return false;
-			unsigned bit = next_bit(chunk->in_file, (unsigned)(pfn - base), true);
+			unsigned bit = find_next_bit(chunk->in_file, (unsigned)(pfn - base), true);
 			if (bit < VMS_KDUMP_CHUNK_PFNS) {
 				*begin = MIN(base + bit, end);
-				*stop = MIN(base + next_bit(chunk->in_file, bit, false), end);
+				*stop = MIN(base + find_next_bit(chunk->in_file, bit, false), end);
 				return true;
 			}
 		}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kdump-compressed format (makedumpfile's IMPLEMENTATION and diskdump_mod.h describe it): block
- * 0 the header; from block 1 on the sub-header, notes and VMCOREINFO behind it; then two bitmaps
- * with a bit per page frame (first: there is memory; second: the page is in the file), one
- * descriptor per page in the file, and the pages. The 64-bit layout, little-endian integers.
+ * The kdump-compressed format, which makedumpfile's IMPLEMENTATION and diskdump_mod.h describe.
+ * Block 0 is the header. From block 1 on there are the sub-header, notes and VMCOREINFO. Two
+ * bitmaps follow, with a bit per page frame: in the first one, the frame is memory; in the second
+ * one, the page is in the file. Then there is a descriptor for each page in the file, and then the
+ * pages. This is the 64-bit layout with little-endian integers.
  */
 #pragma once
 
@@ -11,13 +12,13 @@
 #include <stdint.h>
 
 #define VMS_KDUMP_SIGNATURE "KDUMP   "
-#define VMS_KDUMP_VERSION   6 /* the newest; from it on, page frame numbers have 64 bits */
+#define VMS_KDUMP_VERSION   6 /* the newest; the first with 64-bit page frame numbers */
 #define VMS_KDUMP_BLOCK_MIN 4096
 #define VMS_KDUMP_BLOCK_MAX 65536
-/* Page frames; ours alone: 64 TiB in pages of 4 KiB, 2 GiB of bits. */
+/* Our own limit of page frames: 64 TiB in pages of 4 KiB, 2 GiB of bits. */
 #define VMS_KDUMP_PFNS_MAX (UINT64_C(1) << 34)
 
-/* Of the header's status, and of a page's flags the compressions alone; none: stored as it is. */
+/* Flags of the header's status. A page has only those of compressions; 0: not compressed. */
 enum vms_kdump_flags {
 	VMS_KDUMP_ZLIB = 0x1,
 	VMS_KDUMP_LZO = 0x2,
@@ -55,9 +56,9 @@ struct vms_kdump_header {
 };
 G_STATIC_ASSERT(sizeof(struct vms_kdump_header) == 464);
 
-/* struct kdump_sub_header; fields that its version does not have are 0. */
+/* struct kdump_sub_header. Fields that the file's version does not have are 0. */
 struct vms_kdump_sub_header {
-	uint64_t phys_base; /* what the kernel was moved by in physical memory */
+	uint64_t phys_base; /* by how much the kernel was moved in physical memory */
 	uint32_t dump_level;
 	uint32_t split; /* version 2: the file has a part of the pages */
 	uint64_t start_pfn_32, end_pfn_32;
@@ -73,7 +74,7 @@ G_STATIC_ASSERT(sizeof(struct vms_kdump_sub_header) == 104);
 struct vms_kdump_page {
 	uint64_t offset; /* in the file; 0: the writer did not get that far */
 	uint32_t size;	 /* bytes in the file */
-	uint32_t flags;	 /* how they are compressed */
+	uint32_t flags;	 /* enum vms_kdump_flags: how the page is compressed */
 	uint64_t page_flags;
 };
 G_STATIC_ASSERT(sizeof(struct vms_kdump_page) == 24);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Walks of page tables and lists read the same few pages over and over: the last ones are kept, by
- * where their data lie in the file, so that the page that all zero pages share is decompressed
- * once.
+ * Reads and decompresses pages, with a cache: walks of page tables and lists read the same few
+ * pages again and again. The key is the offset of the data in the file, so the page that all zero
+ * pages share is decompressed once.
  */
 #include "machine/core/kdump_page.h"
 
@@ -19,7 +19,7 @@ struct slot {
 	uint8_t *page;
 };
 
-/* What one thread needs to decompress a page. */
+/* The buffers of a thread that decompresses a page. */
 struct decoder {
 	ZSTD_DCtx *zstd; /* expensive to make */
 	uint8_t *stored, *page;
@@ -28,7 +28,7 @@ struct decoder {
 struct vms_kdump_pages {
 	const struct vms_core_file *file;
 	size_t block_size;
-	GAsyncQueue *decoders; /* that nobody uses now */
+	GAsyncQueue *decoders; /* unused ones */
 	GMutex locks[CACHE_LOCKS];
 	struct slot slots[CACHED_PAGES];
 };
@@ -77,9 +77,9 @@ void vms_kdump_pages_free(struct vms_kdump_pages *pages)
 	g_free(pages);
 }
 
-/* Makes a whole block of the `size` bytes at decoder->stored: decoder->page. */
-static bool decompress(const struct vms_kdump_pages *pages, struct decoder *decoder, uint32_t flags,
-		       size_t size)
+/* Decompresses `size` bytes at decoder->stored into a block at decoder->page. */
+static bool decompress_page(const struct vms_kdump_pages *pages, struct decoder *decoder,
+			    uint32_t flags, size_t size)
 {
 	const char *stored = (const char *)decoder->stored;
 	size_t length = pages->block_size;
@@ -108,7 +108,7 @@ static bool decompress(const struct vms_kdump_pages *pages, struct decoder *deco
 	}
 }
 
-static struct slot *slot_of(struct vms_kdump_pages *pages, uint64_t offset, GMutex **lock)
+static struct slot *get_slot(struct vms_kdump_pages *pages, uint64_t offset, GMutex **lock)
 {
 	unsigned i = (unsigned)(offset * UINT64_C(0x9e3779b97f4a7c15) >> 32) % CACHED_PAGES;
 	*lock = &pages->locks[i % CACHE_LOCKS];
@@ -119,7 +119,7 @@ static bool read_cached(struct vms_kdump_pages *pages, uint64_t offset, size_t a
 			size_t size)
 {
 	GMutex *lock;
-	struct slot *slot = slot_of(pages, offset, &lock);
+	struct slot *slot = get_slot(pages, offset, &lock);
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(lock);
 	if (slot->offset != offset)
 		return false;
@@ -127,10 +127,10 @@ static bool read_cached(struct vms_kdump_pages *pages, uint64_t offset, size_t a
 	return true;
 }
 
-static void keep(struct vms_kdump_pages *pages, uint64_t offset, const uint8_t *page)
+static void cache_page(struct vms_kdump_pages *pages, uint64_t offset, const uint8_t *page)
 {
 	GMutex *lock;
-	struct slot *slot = slot_of(pages, offset, &lock);
+	struct slot *slot = get_slot(pages, offset, &lock);
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(lock);
 	if (!slot->page)
 		slot->page = g_malloc(pages->block_size);
@@ -163,10 +163,10 @@ bool vms_kdump_page_read(struct vms_kdump_pages *pages, uint64_t descriptor, siz
 
 	struct decoder *decoder = decoder_take(pages);
 	bool read = vms_core_file_read(pages->file, page.offset, decoder->stored, page.size) &&
-		    decompress(pages, decoder, page.flags, page.size);
+		    decompress_page(pages, decoder, page.flags, page.size);
 	if (read) {
 		memcpy(buf, decoder->page + at, size);
-		keep(pages, page.offset, decoder->page);
+		cache_page(pages, page.offset, decoder->page);
 	}
 	g_async_queue_push(pages->decoders, decoder);
 	return read;

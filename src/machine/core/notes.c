@@ -7,10 +7,10 @@
 #include <inttypes.h>
 
 #define NOTE_HEADER	       12
-#define OWNER_MAX	       64 /* bytes of it that are kept */
+#define OWNER_MAX	       64 /* bytes of an owner's name that are kept */
 #define ALIGN_UP(value, align) (((value) + (align)-1) & ~((uint64_t)(align)-1))
 
-/* The vCPU that the next note of this kind belongs to; NULL when there are too many. */
+/* Returns the vCPU of the next note of this kind, or NULL if there are too many. */
 static struct vms_core_vcpu *next_vcpu(struct vms_core_machine *core, enum vms_note_kind kind)
 {
 	guint index = core->n_notes[kind];
@@ -45,13 +45,14 @@ static void add_fact(struct vms_core_machine *core, char *fact)
 	g_ptr_array_add(core->core.facts, fact);
 }
 
-/* VBCORE: which layout the notes of the vCPUs have. */
+/* Reads VBCORE, which says which layout the notes of the vCPUs have. */
 static void add_vbox(struct vms_core_machine *core, const struct vms_core_note *note,
 		     struct vms_bytes content)
 {
 	uint32_t magic = 0, format = 0, version = 0, revision = 0;
 	if (!vms_bytes_u32(content, 0, &magic) || magic != VMS_VBOX_MAGIC)
-		vms_core_damage(core, "VirtualBox's descriptor at offset 0x%" PRIx64 " is none",
+		vms_core_damage(core,
+				"VirtualBox's descriptor at offset 0x%" PRIx64 " is malformed",
 				note->file_offset);
 	vms_bytes_u32(content, 4, &format);
 	core->vbox = format == VMS_VBOX_FORMAT_6   ? VMS_NOTE_VBOX_6
@@ -65,7 +66,7 @@ static void add_vbox(struct vms_core_machine *core, const struct vms_core_note *
 				       version >> 16 & 0xff, version & 0xffff, revision));
 }
 
-/* A CPU context of no told version has the layout that is known if it has its size. */
+/* A CPU context without a version is decoded only if it has the size of the known layout. */
 static void add_vbox_vcpu(struct vms_core_machine *core, const struct vms_core_note *note,
 			  struct vms_bytes content)
 {
@@ -121,8 +122,8 @@ static void add_note(struct vms_core_machine *core, const struct vms_core_note *
 		vms_core_writer_note(core, content);
 }
 
-/* The owner's name: its size may count a NUL at the end, or not. */
-static const char *owner_of(struct vms_core_machine *core, struct vms_bytes name)
+/* Returns an owner's name. Its size may include a NUL at the end. */
+static const char *read_owner(struct vms_core_machine *core, struct vms_bytes name)
 {
 	g_autofree char *owner = g_strndup((const char *)name.data, MIN(name.size, OWNER_MAX));
 	vms_text_clean(owner);
@@ -154,7 +155,7 @@ void vms_core_notes(struct vms_core_machine *core, struct vms_bytes notes, uint6
 					VMS_CORE_NOTE_MAX);
 			return;
 		}
-		struct vms_core_note note = { owner_of(core, name), type, size,
+		struct vms_core_note note = { read_owner(core, name), type, size,
 					      file_offset + start };
 		add_note(core, &note, content);
 		at = start + ALIGN_UP((uint64_t)size, align);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What notes of VirtualBox's core files are called and begin with (its include/VBox/vmm/
- * dbgfcorefmt.h). Their registers: core_x86_64.c.
+ * Names and magic numbers of the notes in VirtualBox's core files (its include/VBox/vmm/
+ * dbgfcorefmt.h). core_x86_64.c has the registers in them.
  */
 #pragma once
 
@@ -13,6 +13,6 @@
 #define VMS_VBOX_FORMAT_5  0x00010005U
 #define VMS_VBOX_FORMAT_6  0x00010006U
 
-/* As the format of 2010 may call them. */
+/* Names in the format of 2010. */
 #define VMS_VBOX_OLD_CORE "VBOXCORE"
 #define VMS_VBOX_OLD_CPU  "VBOXCPU"

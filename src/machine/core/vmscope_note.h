@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A note of our own in core files that we write, for what no other note has a place for: the first
- * of all, but in VirtualBox's layout, which begins with VirtualBox's own. Lines of text
- * "key=value", in this order:
+ * The note of vmscope in core files, for facts that no other note has a place for. It is the first
+ * note, except in VirtualBox's layout, whose first note must be VirtualBox's own. It has lines of
+ * text "key=value", in this order:
  *   writer=vmscope 0.1.0
  *   time=2026-11-20T14:03:54Z  when the machine was held
  *   machine=NAME, description=…, engine=…
  *   held_ms=12.345             how long the guest was held
  *   devices=ran on …           if only the vCPUs were held
- *   converted=2026-11-21…      when it was made of another file; what was noted there of the
- *                              machine stays
+ *   converted=2026-11-21…      when this file was made from another one; the lines about the
+ *                              machine are copied from that file
  *   range=PA SIZE ram|rom|mmio NAME
  *                              one per range, hexadecimal without 0x, sorted
  *   registers=VCPU NAME=VALUE …
- *                              hexadecimal; those that the notes of others lack
- *   unknown=VCPU NAME …        registers that the notes of others show, though nobody knew them
+ *                              hexadecimal; registers that the other notes lack
+ *   unknown=VCPU NAME …        registers that the other notes show, although they were not known
  *   unreadable=PA SIZE         memory that could not be read: zeros in the file
- * Readers skip keys that they do not know. Its type is none that others use for "CORE" notes, which
- * crash tells by their type alone.
+ * Readers skip keys that they do not know. The type differs from those of "CORE" notes, because
+ * crash checks only the type of a note.
  */
 #pragma once
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the writer of a file noted (vmscope_note.h). */
+/* Reads the note of vmscope in a file (vmscope_note.h). */
 #include "base/text.h"
 #include "machine/core/core_engine.h"
 
 #define LINE_MAX_BYTES 4096
 
-/* "PA SIZE", hexadecimal; `rest` is what follows. */
+/* Parses "PA SIZE", hexadecimal. `rest` is the text that follows. */
 static bool parse_range(const char *text, struct vms_range *range, const char **rest)
 {
 	char *end;
@@ -19,7 +19,7 @@ static bool parse_range(const char *text, struct vms_range *range, const char **
 	return range->size > 0 && range->size - 1 <= G_MAXUINT64 - range->pa;
 }
 
-/* "PA SIZE KIND NAME" */
+/* Parses "PA SIZE KIND NAME". */
 static bool add_range(struct vms_core_machine *core, const char *text)
 {
 	struct vms_range range = { 0 };
@@ -48,7 +48,7 @@ static bool add_unreadable(struct vms_core_machine *core, const char *text)
 	return true;
 }
 
-/* "NAME=VALUE" */
+/* Parses "NAME=VALUE". */
 static bool add_known(const struct vms_arch *arch, const char *text,
 		      struct vms_core_noted_vcpu *vcpu)
 {
@@ -62,7 +62,7 @@ static bool add_known(const struct vms_arch *arch, const char *text,
 	return true;
 }
 
-/* "NAME" */
+/* Parses "NAME". */
 static bool add_unknown(const struct vms_arch *arch, const char *text,
 			struct vms_core_noted_vcpu *vcpu)
 {
@@ -73,7 +73,7 @@ static bool add_unknown(const struct vms_arch *arch, const char *text,
 	return true;
 }
 
-/* "VCPU REGISTER …" */
+/* Parses "VCPU REGISTER …". */
 static bool add_registers(struct vms_core_machine *core, const char *text,
 			  bool (*add)(const struct vms_arch *arch, const char *text,
 				      struct vms_core_noted_vcpu *vcpu))
@@ -98,7 +98,7 @@ void vms_core_adopt_noted_vcpus(struct vms_core_machine *core)
 	guint n = MIN(core->noted_vcpus->len, core->vcpus->len);
 	if (n < core->noted_vcpus->len)
 		vms_core_damage(core,
-				"the writer noted registers of vCPU %u, which no other note has",
+				"the writer's note has registers of vCPU %u, but no other note has",
 				core->noted_vcpus->len - 1);
 	for (guint i = 0; i < n; i++) {
 		const struct vms_core_noted_vcpu *noted =
@@ -127,7 +127,7 @@ static void add_line(struct vms_core_machine *core, const char *line)
 	else if (*line && core->core.facts->len < VMS_CORE_FACTS_MAX)
 		g_ptr_array_add(core->core.facts, g_strdup(line));
 	if (!understood)
-		vms_core_damage(core, "the writer's note has a line that makes no sense: %s", line);
+		vms_core_damage(core, "the writer's note has a malformed line: %s", line);
 }
 
 void vms_core_writer_note(struct vms_core_machine *core, struct vms_bytes text)

@@ -18,8 +18,10 @@
 /* How many bytes a monitor's answer may have. */
 #define VMS_GDB_TEXT_MAX (4U << 20)
 
-/* Where a register is: in the answer to `g`, at `offset`, if that is long enough; else `p` reads
- * it. */
+/*
+ * Where a register is: in the answer to `g`, at `offset`, if that is long enough; else `p` reads
+ * it.
+ */
 struct vms_gdb_slot {
 	unsigned number;
 	unsigned offset; /* bytes */

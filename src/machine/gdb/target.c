@@ -162,7 +162,8 @@ static int compare_numbers(gconstpointer a, gconstpointer b)
 	return left->number < right->number ? -1 : left->number > right->number;
 }
 
-/* Finds each register's place in the answer to `g`: they follow each other by number, without gaps.
+/*
+ * Finds each register's place in the answer to `g`: they follow each other by number, without gaps.
  */
 static void place_registers(struct target *target)
 {

@@ -22,7 +22,7 @@ static uint64_t page_size(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static const struct vms_ram_part *part_at(const struct vms_ram *ram, size_t index)
+static const struct vms_ram_part *get_part(const struct vms_ram *ram, size_t index)
 {
 	return &g_array_index(ram->parts, struct vms_ram_part, index);
 }
@@ -36,15 +36,15 @@ static size_t n_parts(const struct vms_ram *ram)
 static size_t find_index(const struct vms_ram *ram, uint64_t pa)
 {
 	return VMS_SEARCH(n_parts(ram), i,
-			  pa >= part_at(ram, i)->pa &&
-				  pa - part_at(ram, i)->pa >= part_at(ram, i)->size);
+			  pa >= get_part(ram, i)->pa &&
+				  pa - get_part(ram, i)->pa >= get_part(ram, i)->size);
 }
 
 /* The part that holds `pa`, or NULL. */
 static const struct vms_ram_part *find_part(const struct vms_ram *ram, uint64_t pa)
 {
 	size_t index = find_index(ram, pa);
-	return index < n_parts(ram) && pa >= part_at(ram, index)->pa ? part_at(ram, index) : NULL;
+	return index < n_parts(ram) && pa >= get_part(ram, index)->pa ? get_part(ram, index) : NULL;
 }
 
 bool vms_ram_covers(const struct vms_ram *ram, uint64_t pa, size_t size)
@@ -284,7 +284,7 @@ void vms_ram_next_data(const struct vms_ram *ram, uint64_t pa, uint64_t end, uin
 {
 	struct stretch found = { end, end };
 	for (size_t i = find_index(ram, pa); pa < end && found.begin == end; i++) {
-		const struct vms_ram_part *part = i < n_parts(ram) ? part_at(ram, i) : NULL;
+		const struct vms_ram_part *part = i < n_parts(ram) ? get_part(ram, i) : NULL;
 		uint64_t part_pa = part ? MIN(part->pa, end) : end;
 		uint64_t part_end = part && end - part_pa > part->size ? part_pa + part->size : end;
 		if (pa < part_pa)

@@ -128,7 +128,7 @@ static const struct vms_ram_file *find_file(struct vms_ram *ram,
 }
 
 /* True if `next` begins where `part` ends, and is mapped in the same way. */
-static bool continues(const struct vms_ram_part *part, const struct vms_ram_part *next)
+static bool is_continuation(const struct vms_ram_part *part, const struct vms_ram_part *next)
 {
 	return part->pa + part->size == next->pa && part->hva + part->size == next->hva &&
 	       part->kind == next->kind && part->file == next->file &&
@@ -141,7 +141,7 @@ static void add_part(struct vms_ram *ram, const struct vms_ram_part *part)
 		ram->parts->len
 			? &g_array_index(ram->parts, struct vms_ram_part, ram->parts->len - 1)
 			: NULL;
-	if (last && continues(last, part))
+	if (last && is_continuation(last, part))
 		last->size += part->size;
 	else
 		g_array_append_vals(ram->parts, part, 1);

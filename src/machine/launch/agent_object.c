@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * QEMU's plugin interface changes, and a QEMU takes only objects that were built for what it has.
- * Neither its version nor its symbols tell that reliably, and the command may be a script. So QEMU
- * is offered the objects, the oldest first. The agent refuses to work without a socket: where QEMU
- * says so, it has taken the object; else it says what is wrong with it (plugins/loader.c of QEMU).
+ * QEMU's plugin interface changes, and a QEMU loads only objects that were built for its version of
+ * the interface. Neither QEMU's version nor its symbols show that version reliably, and the command
+ * may be a script. So QEMU is started with each object, the oldest first. The agent refuses to
+ * start without a socket. If QEMU reports this, it has loaded the object. Otherwise it reports what
+ * is wrong with the object (plugins/loader.c of QEMU).
  */
 #include "machine/launch/agent_object.h"
 
@@ -20,7 +21,7 @@
 #define ANSWER_MS  10000
 #define ANSWER_MAX 16384
 
-/* By the interface that they are built for, the oldest first. */
+/* Sorted by the interface that they are built for, the oldest first. */
 static const char *const objects[] = { "libvmscope-agent-api4.so", "libvmscope-agent-api7.so" };
 
 static char *find_object(const char *name, const char *folder, GError **error)
@@ -32,24 +33,28 @@ static char *find_object(const char *name, const char *folder, GError **error)
 						 name, NULL);
 	if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
 		return g_canonicalize_filename(path, NULL);
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "the agent's object is not at %s: install vmscope, or name the objects' "
-		    "directory in VMSCOPE_AGENT_DIR",
-		    path);
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		"the agent's object is missing at %s: install vmscope, or set VMSCOPE_AGENT_DIR "
+		"to the directory of the objects",
+		path);
 	return NULL;
 }
 
-/* ---- asking QEMU -------------------------------------------------------------- */
+/* ---- testing an object with QEMU ---------------------------------------------- */
 
-/* Whatever becomes of us, and whatever the command has started, can be ended with it. */
-static void lead_group(gpointer data)
+/*
+ * Called in the child. The child ends when this process ends. All processes that the child starts
+ * can be ended as one group.
+ */
+static void become_group_leader(gpointer data)
 {
 	(void)data;
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* What comes out of `fd` until its end, NULL where that takes too long. */
+/* Reads `fd` until its end. NULL if that takes too long. */
 static char *read_answer(int fd)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
@@ -68,8 +73,8 @@ static char *read_answer(int fd)
 	return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-/* Runs the words; what they write to stderr. */
-static char *run(char **words, GError **error)
+/* Runs a command and returns what it writes to stderr. */
+static char *run_and_read_stderr(char **words, GError **error)
 {
 	g_autoptr(GError) cause = NULL;
 	GPid pid;
@@ -77,7 +82,7 @@ static char *run(char **words, GError **error)
 	if (!g_spawn_async_with_pipes(NULL, words, NULL,
 				      G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD |
 					      G_SPAWN_STDOUT_TO_DEV_NULL,
-				      lead_group, NULL, &pid, NULL, NULL, &fd, &cause)) {
+				      become_group_leader, NULL, &pid, NULL, NULL, &fd, &cause)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot start %s: %s", words[0],
 			    cause->message);
 		return NULL;
@@ -87,22 +92,23 @@ static char *run(char **words, GError **error)
 	waitpid(pid, NULL, 0);
 	close(fd);
 	if (!answer)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-			    "%s does not say within %d s which plugins it takes: is it QEMU, or a "
-			    "script that hands on its options to QEMU?",
-			    words[0], ANSWER_MS / 1000);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+			"cannot test the agent with %s: it did not end within %d s; is it QEMU, "
+			"or a script that passes its options on to QEMU?",
+			words[0], ANSWER_MS / 1000);
 	return answer;
 }
 
-enum reaction { TAKEN, TOO_NEW, TOO_OLD, NO_PLUGINS, OTHER_MACHINE, UNCLEAR };
+enum reaction { LOADED, TOO_NEW, TOO_OLD, NO_PLUGINS, OTHER_MACHINE, UNCLEAR };
 
-/* What QEMU says of an object, and what of that it is known by. */
+/* Texts in QEMU's messages, and what they mean. */
 static const struct {
-	const char *says;
-	enum reaction means;
+	const char *text;
+	enum reaction reaction;
 } reactions[] = {
-	{ "is not supported: machines of", OTHER_MACHINE }, /* our agent says */
-	{ "qemu_plugin_install returned error code", TAKEN },
+	{ "is not supported: machines of", OTHER_MACHINE }, /* from agent/plugin.c */
+	{ "qemu_plugin_install returned error code", LOADED },
 	{ "supports only a minimum version of", TOO_NEW },
 	{ "supports only up to version", TOO_OLD },
 	{ "undefined symbol", TOO_OLD },
@@ -110,17 +116,18 @@ static const struct {
 	{ "-plugin: invalid option", NO_PLUGINS },
 };
 
-static enum reaction reaction_of(const char *answer)
+static enum reaction classify_answer(const char *answer)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(reactions); i++) {
-		if (strstr(answer, reactions[i].says))
-			return reactions[i].means;
+		if (strstr(answer, reactions[i].text))
+			return reactions[i].reaction;
 	}
 	return UNCLEAR;
 }
 
-/* What the QEMU of the command says to an object, without the options of its machine. */
-static char *offer(const char *const *command, const char *object, bool no_machine, GError **error)
+/* Starts the command's QEMU with an object, without the command's options. Returns its messages. */
+static char *offer_object(const char *const *command, const char *object, bool no_machine,
+			  GError **error)
 {
 	g_autoptr(GPtrArray) words = g_ptr_array_new();
 	g_autofree char *plugin = vms_qemu_command_escape(object);
@@ -133,29 +140,32 @@ static char *offer(const char *const *command, const char *object, bool no_machi
 	g_ptr_array_add(words, (char *)"-plugin");
 	g_ptr_array_add(words, plugin);
 	g_ptr_array_add(words, NULL);
-	return run((char **)words->pdata, error);
+	return run_and_read_stderr((char **)words->pdata, error);
 }
 
-/* The first line of what QEMU says. */
-static char *quote(const char *answer)
+/* Quotes the first line of QEMU's messages. */
+static char *quote_answer(const char *answer)
 {
 	g_autofree char *line = g_strndup(answer, strcspn(answer, "\n"));
 	vms_text_clean(line);
-	return line[0] ? g_strdup_printf("it says \"%s\"", line) : g_strdup("it says nothing");
+	return line[0] ? g_strdup_printf("it printed \"%s\"", line)
+		       : g_strdup("it printed nothing");
 }
 
 static void set_refusal(const char *program, enum reaction reaction, const char *answer,
 			GError **error)
 {
-	g_autofree char *quoted = quote(answer);
+	g_autofree char *quoted = quote_answer(answer);
 	if (reaction == NO_PLUGINS)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "%s was built without plugins (--enable-plugins), one of which the "
-			    "agent is",
-			    program);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			"%s was built without plugins (--enable-plugins), so it cannot load the "
+			"agent",
+			program);
 	else if (reaction == OTHER_MACHINE)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "%s has another processor than the agent knows: %s", program, quoted);
+			    "%s cannot load the agent, which does not support its processor: %s",
+			    program, quoted);
 	else if (reaction == TOO_OLD)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "%s is too old for the agent, which needs QEMU 9.2 or newer: %s",
@@ -164,23 +174,27 @@ static void set_refusal(const char *program, enum reaction reaction, const char 
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			    "%s is too new for this vmscope's agent: %s", program, quoted);
 	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_PROTOCOL,
-			    "%s does not say which plugins it takes: %s; is it QEMU, or a "
-			    "script that hands on its options to QEMU?",
-			    program, quoted);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_PROTOCOL,
+			"cannot test the agent with %s: %s; is it QEMU, or a script that passes "
+			"its options on to QEMU?",
+			program, quoted);
 }
 
-/* A script may give QEMU options of a machine, which the machine "none" does not take. */
-static bool ask(const char *const *command, const char *object, char **answer, enum reaction *ret,
-		GError **error)
+/*
+ * Tests an object, first with the machine "none". If the answer is unclear, tests it without that:
+ * a script may add options that the machine "none" does not accept.
+ */
+static bool test_object(const char *const *command, const char *object, char **answer,
+			enum reaction *ret, GError **error)
 {
 	*ret = UNCLEAR;
 	for (int no_machine = 1; no_machine >= 0 && *ret == UNCLEAR; no_machine--) {
 		g_free(*answer);
-		*answer = offer(command, object, no_machine, error);
+		*answer = offer_object(command, object, no_machine, error);
 		if (!*answer)
 			return false;
-		*ret = reaction_of(*answer);
+		*ret = classify_answer(*answer);
 	}
 	return true;
 }
@@ -191,9 +205,9 @@ char *vms_agent_object_find(const char *const *command, const char *folder, GErr
 	g_autofree char *answer = NULL;
 	for (size_t i = 0; i < G_N_ELEMENTS(objects) && reaction == TOO_NEW; i++) {
 		g_autofree char *object = find_object(objects[i], folder, error);
-		if (!object || !ask(command, object, &answer, &reaction, error))
+		if (!object || !test_object(command, object, &answer, &reaction, error))
 			return NULL;
-		if (reaction == TAKEN)
+		if (reaction == LOADED)
 			return g_steal_pointer(&object);
 	}
 	set_refusal(command[0], reaction, answer, error);

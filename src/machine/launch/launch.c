@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-/* How many vmscope can look at a QEMU at once: a QMP socket serves one. */
+/* How many processes of vmscope can use a QEMU at once: a QMP socket serves one. */
 #define QMP_SOCKETS 4
 
 #define REACH_TRIES    1000
@@ -21,10 +21,10 @@
 #define END_TRIES      500
 
 struct vms_launch {
-	char **words; /* the command with what was added */
-	char *qmp;    /* path of the first socket; vmscope takes the last one that is free */
+	char **words; /* the command with the added options */
+	char *qmp;    /* path of the first socket; vmscope uses the last one that is free */
 	char *agent;  /* path of the agent's socket, or NULL without agent */
-	bool paused;  /* vms_launch_let_go lets the machine go */
+	bool paused;  /* the machine waits for vms_launch_let_go */
 	pid_t pid;    /* of the child, or 0 */
 };
 
@@ -48,7 +48,7 @@ bool vms_launch_has_option(const char *const *command, const char *name)
 	return false;
 }
 
-/* Plugins work in TCG's translator; other accelerators load them and never call them. */
+/* Plugins work only with TCG. Other accelerators load them, but never call them. */
 static bool check_accelerator(const char *const *command, GError **error)
 {
 	struct vms_cmdline cmdline;
@@ -56,14 +56,14 @@ static bool check_accelerator(const char *const *command, GError **error)
 	bool is_tcg = g_strcmp0(cmdline.accelerator, "tcg") == 0;
 	if (!is_tcg)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    "with -accel %s the guest's code does not pass through QEMU, where the "
-			    "agent is: it needs -accel tcg",
+			    "the agent does not work with -accel %s, because QEMU does not execute "
+			    "the guest's code itself: it needs -accel tcg",
 			    cmdline.accelerator ? cmdline.accelerator : "?");
 	vms_cmdline_clear(&cmdline);
 	return is_tcg;
 }
 
-/* Finds the agent's object for a command; NULL if QEMU starts without. False on error. */
+/* Finds the agent's object for a command. *object is NULL if QEMU is started without the agent. */
 static bool choose_agent(const char *const *command, const struct vms_launch_options *options,
 			 char **object, GError **error)
 {
@@ -112,7 +112,7 @@ static void add_agent(struct vms_launch *launch, const struct vms_socket_folder 
 	add_word(launch, option);
 }
 
-/* Unless the command has -S itself: then its user lets the machine go. */
+/* Adds -S, unless the command has it already: then its user starts the machine. */
 static void add_pause(struct vms_launch *launch, const char *const *command)
 {
 	if (vms_launch_has_option(command, "S"))
@@ -172,7 +172,7 @@ bool vms_launch_start(struct vms_launch *launch, GError **error)
 	g_autoptr(GError) cause = NULL;
 	if (launch->pid) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "cannot start %s: it was started already, as process %d",
+			    "cannot start %s: it has already been started as process %d",
 			    launch->words[0], (int)launch->pid);
 		return false;
 	}
@@ -193,7 +193,7 @@ pid_t vms_launch_pid(const struct vms_launch *launch)
 	return launch->pid;
 }
 
-/* Leaves its exit status to whoever waits for it, who may have got it already. */
+/* True if a child has ended. Does not collect its exit status, which the caller waits for. */
 static bool has_ended(pid_t pid)
 {
 	siginfo_t info = { 0 };
@@ -206,7 +206,7 @@ static struct vms_machine *try_to_open(const struct vms_launch *launch, GError *
 			     : vms_machine_open_qmp(launch->qmp, error);
 }
 
-/* Its sockets are not there yet, or nobody listens yet. */
+/* True if a socket does not exist yet, or QEMU does not listen on it yet. */
 static bool is_early(const GError *error)
 {
 	return g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED) ||
@@ -218,13 +218,14 @@ struct vms_machine *vms_launch_open(const struct vms_launch *launch, GError **er
 	g_autoptr(GError) obstacle = NULL;
 	if (!launch->pid) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "cannot open the machine of %s: it was not started", launch->words[0]);
+			    "cannot open the machine of %s: the command was not started",
+			    launch->words[0]);
 		return NULL;
 	}
 	for (unsigned i = 0; i < REACH_TRIES; i++) {
 		if (has_ended(launch->pid)) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED,
-				    "%s ended before it could be reached: see what it printed",
+				    "%s ended before its sockets were open: see what it printed",
 				    launch->words[0]);
 			return NULL;
 		}
@@ -239,7 +240,7 @@ struct vms_machine *vms_launch_open(const struct vms_launch *launch, GError **er
 		g_usleep(REACH_PAUSE_US);
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
-		    "%s cannot be reached within %d s: is it QEMU? %s", launch->words[0],
+		    "cannot reach %s within %d s: %s; is it QEMU?", launch->words[0],
 		    REACH_TRIES * REACH_PAUSE_US / 1000000, obstacle->message);
 	return NULL;
 }

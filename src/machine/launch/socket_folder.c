@@ -11,16 +11,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* ---- what is left of the dead ------------------------------------------- */
+/* ---- sockets of processes that have ended -------------------------------- */
 
-static bool is_socket_of_ours(const char *path)
+static bool is_own_socket(const char *path)
 {
 	struct stat status;
 	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* The process in the name of a socket, 0: it is not one that vms_socket_folder_path has given. */
-static pid_t process_of(const char *name)
+/* Returns the pid in the name of a socket, or 0 if vms_socket_folder_path did not make the name. */
+static pid_t parse_pid(const char *name)
 {
 	char *rest;
 	guint64 pid = g_ascii_strtoull(name, &rest, 10);
@@ -34,11 +34,12 @@ static pid_t process_of(const char *name)
 }
 
 /*
- * Has nobody this socket open? QEMU may live on where vmscope, whose number is in the name, has
- * ended, or in another PID namespace. A socket of another kind never connects: where there is one
- * it says EPROTOTYPE, and whoever listens does not notice.
+ * True if no process has this socket open. The pid in the name is not enough: vmscope may have
+ * ended while its QEMU still runs, or may be in another PID namespace. The test connects with
+ * another type of socket: if a process listens, the error is EPROTOTYPE, and that process does not
+ * notice.
  */
-static bool is_abandoned(const char *path)
+static bool has_no_listener(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -52,15 +53,15 @@ static bool is_abandoned(const char *path)
 	return refused;
 }
 
-static void remove_abandoned(const char *directory)
+static void remove_dead_sockets(const char *directory)
 {
 	g_autoptr(GDir) list = g_dir_open(directory, 0, NULL);
 	const char *name;
 	while (list && (name = g_dir_read_name(list))) {
 		g_autofree char *path = g_build_filename(directory, name, NULL);
-		pid_t pid = process_of(name);
+		pid_t pid = parse_pid(name);
 		bool has_ended = pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
-		if (has_ended && is_socket_of_ours(path) && is_abandoned(path))
+		if (has_ended && is_own_socket(path) && has_no_listener(path))
 			unlink(path);
 	}
 }
@@ -76,10 +77,10 @@ bool vms_socket_folder_open(struct vms_socket_folder *folder, GError **error)
 		runtime ? g_build_filename(runtime, "vmscope", NULL)
 			: g_strdup_printf("%s/vmscope-%u", g_get_tmp_dir(), (unsigned)geteuid());
 	if (!vms_private_folder_make(folder->path, error)) {
-		g_prefix_error(error, "there is no place for QEMU's sockets: ");
+		g_prefix_error(error, "cannot make a folder for QEMU's sockets: ");
 		return false;
 	}
-	remove_abandoned(folder->path);
+	remove_dead_sockets(folder->path);
 	return true;
 }
 
@@ -93,6 +94,6 @@ char *vms_socket_folder_path(const struct vms_socket_folder *folder, const char 
 	g_autofree char *serial = g_strdup_printf("-%u", folder->serial);
 	char *path = g_strdup_printf("%s/%d%s.%s", folder->path, (int)getpid(),
 				     folder->serial ? serial : "", name);
-	unlink(path); /* of a process that was killed and had our number */
+	unlink(path); /* left by a process that was killed and had the same pid */
 	return path;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the sockets of QEMUs lie that this process starts: "PID.qmp0" …, "PID.agent" of the first,
- * "PID-1.qmp0" … of the next.
+ * The folder of the sockets of all QEMUs that this process starts. The sockets of the first QEMU
+ * are "PID.qmp0" … and "PID.agent", those of the second "PID-1.qmp0" …
  */
 #pragma once
 
@@ -11,14 +11,14 @@
 /* The folder, for the sockets of one QEMU. */
 struct vms_socket_folder {
 	char *path;
-	unsigned serial; /* which QEMU of this process it is, from 0 on */
+	unsigned serial; /* number of the QEMU in this process, from 0 */
 };
 
 /*
- * Makes the folder if it is not there: only this user can enter it. Removes sockets of processes
+ * Makes the folder if it does not exist. Only this user can enter it. Removes sockets of processes
  * that have ended. Errors: IO, PERMISSION.
  */
 bool vms_socket_folder_open(struct vms_socket_folder *folder, GError **error);
 void vms_socket_folder_clear(struct vms_socket_folder *folder);
-/* The path of the QEMU's socket of that name, where none lies; newly allocated. */
+/* Returns the path for a socket with this name, and removes an old one. Newly allocated. */
 char *vms_socket_folder_path(const struct vms_socket_folder *folder, const char *name);

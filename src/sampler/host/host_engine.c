@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine of this host. Each thread of a target has an event on every CPU, which the kernel
- * copies to what the thread starts. All events of a CPU write into the ring of that CPU. One thread
- * drains the rings.
+ * The engine of this host. Each thread of a target has an event on every CPU. The kernel copies the
+ * events to threads and processes that the thread starts. All events of a CPU write into the ring
+ * of that CPU. One thread drains the rings.
  */
 #include "base/clock.h"
 #include "base/errno_name.h"
@@ -34,9 +34,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How often the rings are drained if none of them is half full. */
+/* The interval between drains of the rings if none is half full. */
 #define DRAIN_MS 50
-/* Threads that are born while others are attached are looked for so often at most. */
+/* The number of searches for threads that are created while others are attached. */
 #define ROUNDS	       8
 #define CHECK_NAMES_NS (UINT64_C(500) * 1000 * 1000)
 #define USER_CODE_MIN  UINT64_C(0x1000)
@@ -56,13 +56,15 @@ struct host_engine {
 	struct vms_perf_ring *rings; /* of each CPU */
 	unsigned n_cpus;
 	GArray *targets;  /* struct target */
-	GArray *events;	  /* int: descriptors of events; -1: its tasks have ended */
+	GArray *events;	  /* int: descriptors of events; -1 if the tasks have ended */
 	unsigned n_open;  /* of `events` */
-	bool endless;	  /* a target never ends */
-	GHashTable *tids; /* threads that have events, of their own or by their parent */
-	GHashTable *pids; /* processes that were told of */
-	/* Where programs are waited for by name, everything is sampled, and most of it dropped.
-	 * Whose a record is depends on records before it, whichever CPU they are of. */
+	bool endless;	  /* a target that never ends exists */
+	GHashTable *tids; /* threads with events of their own or of their parent */
+	GHashTable *pids; /* processes that were recorded */
+	/*
+	 * For targets by name, everything is sampled, and most of it is dropped. Whether a record
+	 * is dropped depends on earlier records of all CPUs.
+	 */
 	struct vms_name_filter *names; /* NULL: nothing is dropped */
 	/* With it, records are taken in the order of their times. */
 	struct vms_record_queue *queue;
@@ -70,30 +72,31 @@ struct host_engine {
 	struct vms_off_cpu *off_cpu;
 	struct vms_switches switches;
 	GArray *wall_fds;	 /* int: descriptors of events of switches */
-	uint64_t check_names_ns; /* when to look next whether they are complete */
+	uint64_t check_names_ns; /* when to check next whether members are alive */
 	struct vms_host_files *files;
-	struct vms_sample_record *sample; /* the one that is being taken */
+	struct vms_sample_record *sample; /* the sample that is being decoded */
 	int epoll_fd, stop_fd;
 	struct utsname system;
 	GThread *thread;
-	GMutex lock; /* guards all above while the thread runs, and what follows */
+	GMutex lock; /* guards all above while the thread runs, and all below */
 	bool started, ends, user_only;
-	uint64_t count_ns, lost, throttled; /* of events that are closed; by the rings */
+	uint64_t count_ns, lost, throttled; /* of closed events; of the rings */
 	uint64_t switches_lost;		    /* records of switches, likewise */
 	uint64_t running;		    /* samples of threads that ran */
 	pid_t command;
 	int command_status; /* -1: it has not ended */
 };
 
-/* ---- processes that are there ----------------------------------------------------- */
+/* ---- running processes ------------------------------------------------------------ */
 
-static void tell_found_file(uint32_t number, const char *path, const char *build_id, void *data)
+static void record_file(uint32_t number, const char *path, const char *build_id, void *data)
 {
 	const struct host_engine *engine = data;
-	vms_sampler_tell_file(engine->sampler, number, path, build_id);
+	vms_sampler_record_file(engine->sampler, number, path, build_id);
 }
 
-static void tell_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid, const char *line)
+static void record_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid,
+			   const char *line)
 {
 	struct vms_proc_mapping mapping;
 	char flags[5] = "";
@@ -104,8 +107,8 @@ static void tell_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid
 	g_autofree char *path = g_strchomp(g_strdup(line + at));
 	const uint32_t file = vms_host_files_number(engine->files, pid, path[0] ? path : "[anon]",
 						    mapping.device, mapping.inode);
-	vms_sampler_tell_mapping(engine->sampler, time_ns, (uint32_t)pid, mapping.start,
-				 mapping.end, mapping.file_offset, file);
+	vms_sampler_record_mapping(engine->sampler, time_ns, (uint32_t)pid, mapping.start,
+				   mapping.end, mapping.file_offset, file);
 }
 
 static char *read_proc(pid_t pid, const char *name)
@@ -115,19 +118,19 @@ static char *read_proc(pid_t pid, const char *name)
 	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
 }
 
-/* Tells of a process that was not born while we looked, and of what it has mapped. */
-static void tell_process(struct host_engine *engine, pid_t pid, uint64_t time_ns)
+/* Records a process that was not created during the session, and its mappings. */
+static void record_process(struct host_engine *engine, pid_t pid, uint64_t time_ns)
 {
 	if (!g_hash_table_add(engine->pids, GINT_TO_POINTER(pid)))
 		return;
 	g_autofree char *comm = read_proc(pid, "comm"), *maps = read_proc(pid, "maps");
-	vms_sampler_tell_process(engine->sampler, time_ns, (uint32_t)pid, 0,
-				 comm ? g_strchomp(comm) : "");
+	vms_sampler_record_process(engine->sampler, time_ns, (uint32_t)pid, 0,
+				   comm ? g_strchomp(comm) : "");
 	for (char *line = maps, *end; line && *line; line = end) {
 		end = strchr(line, '\n');
 		if (end)
 			*end++ = '\0';
-		tell_mapping(engine, time_ns, pid, line);
+		record_mapping(engine, time_ns, pid, line);
 		if (!end)
 			break;
 	}
@@ -150,11 +153,13 @@ static void list_numbers(const char *folder, void (*visit)(pid_t number, void *d
 struct attaching {
 	struct host_engine *engine;
 	unsigned attached;
-	int number;	 /* of errno(3): why it failed; 0: it did not */
+	int number;	 /* of errno(3): the reason of a failure, or 0 */
 	int exec_number; /* the same of a command's program */
 };
 
-/* Adds an event of a task on a CPU. False if the CPU is offline; `*number` is why it failed. */
+/*
+ * Adds an event of a task on a CPU. False if the CPU is offline, or with the reason in `*number`.
+ */
 static bool open_event(struct host_engine *engine, pid_t pid, unsigned cpu, bool cgroup,
 		       const struct vms_perf_options *options, int *number)
 {
@@ -191,8 +196,9 @@ static void open_switches(struct host_engine *engine, pid_t pid, unsigned cpu, b
 	g_array_append_val(engine->wall_fds, fd);
 }
 
-/* Attaches a task on all CPUs. Without the right to sample the kernel, only the user's part. */
-static bool attach(struct host_engine *engine, pid_t pid, bool cgroup, bool on_exec, int *number)
+/* Attaches a task on all CPUs. Without the right to sample the kernel, only its user code. */
+static bool attach_task(struct host_engine *engine, pid_t pid, bool cgroup, bool on_exec,
+			int *number)
 {
 	unsigned n = 0;
 	*number = 0;
@@ -255,7 +261,7 @@ static void attach_thread(pid_t tid, void *data)
 	if (attaching->number ||
 	    g_hash_table_contains(attaching->engine->tids, GINT_TO_POINTER(tid)))
 		return;
-	if (attach(attaching->engine, tid, false, false, &number)) {
+	if (attach_task(attaching->engine, tid, false, false, &number)) {
 		g_hash_table_add(attaching->engine->tids, GINT_TO_POINTER(tid));
 		note_sleeper(tid, attaching->engine);
 		attaching->attached++;
@@ -264,22 +270,25 @@ static void attach_thread(pid_t tid, void *data)
 	}
 }
 
-static void drain(struct host_engine *engine);
+static void drain_events(struct host_engine *engine);
 
-/* Attaches all threads of a process. Those that were born meanwhile may have been missed. */
+/*
+ * Attaches all threads of a process. Repeats this, because threads that are created meanwhile may
+ * be missed.
+ */
 static void attach_process(struct attaching *attaching, pid_t pid)
 {
 	g_autofree char *folder = g_strdup_printf("/proc/%d/task", (int)pid);
 	unsigned before = attaching->attached + 1;
-	tell_process(attaching->engine, pid, vms_clock_now_ns());
+	record_process(attaching->engine, pid, vms_clock_now_ns());
 	for (unsigned i = 0; i < ROUNDS && before != attaching->attached; i++) {
 		before = attaching->attached;
 		list_numbers(folder, attach_thread, attaching);
-		drain(attaching->engine); /* tells which threads have an event by their parent */
+		drain_events(attaching->engine); /* finds the threads with events of their parent */
 	}
 }
 
-static pid_t parent_of(pid_t pid)
+static pid_t read_parent(pid_t pid)
 {
 	g_autofree char *stat = read_proc(pid, "stat");
 	const char *end = stat ? strrchr(stat, ')') : NULL;
@@ -290,7 +299,7 @@ static pid_t parent_of(pid_t pid)
 static void add_if_descendant(pid_t pid, void *data)
 {
 	GArray *pids = data;
-	const pid_t parent = parent_of(pid);
+	const pid_t parent = read_parent(pid);
 	bool is_known = false, is_child = false;
 	for (guint i = 0; i < pids->len; i++) {
 		is_known |= g_array_index(pids, pid_t, i) == pid;
@@ -313,9 +322,9 @@ static void attach_job(struct attaching *attaching, pid_t pid)
 		attach_process(attaching, g_array_index(pids, pid_t, i));
 }
 
-static void tell_each(pid_t pid, void *data)
+static void record_listed_process(pid_t pid, void *data)
 {
-	tell_process(data, pid, vms_clock_now_ns());
+	record_process(data, pid, vms_clock_now_ns());
 }
 
 static void note_sleepers_of(pid_t pid, void *data)
@@ -325,9 +334,9 @@ static void note_sleepers_of(pid_t pid, void *data)
 
 static void attach_many(struct attaching *attaching, int folder)
 {
-	list_numbers("/proc", tell_each, attaching->engine);
+	list_numbers("/proc", record_listed_process, attaching->engine);
 	attaching->attached +=
-		attach(attaching->engine, folder, folder >= 0, false, &attaching->number);
+		attach_task(attaching->engine, folder, folder >= 0, false, &attaching->number);
 	/* Which threads are in a control group shows when they run. */
 	if (folder < 0)
 		list_numbers("/proc", note_sleepers_of, attaching->engine);
@@ -339,7 +348,7 @@ static void count_thread(pid_t tid G_GNUC_UNUSED, void *data)
 	++*(unsigned *)data;
 }
 
-static void tell_if_named(pid_t pid, void *data)
+static void record_if_named(pid_t pid, void *data)
 {
 	struct host_engine *engine = data;
 	g_autofree char *comm = read_proc(pid, "comm");
@@ -350,12 +359,12 @@ static void tell_if_named(pid_t pid, void *data)
 	list_numbers(folder, count_thread, &threads);
 	if (threads &&
 	    vms_name_filter_note_program(engine->names, pid, g_strchomp(comm), threads)) {
-		tell_process(engine, pid, vms_clock_now_ns());
+		record_process(engine, pid, vms_clock_now_ns());
 		note_sleepers(engine, pid);
 	}
 }
 
-/* The events come first: whoever begins such a program meanwhile is in their records. */
+/* Events are opened first, so their records have all programs that start during the search. */
 static void attach_name(struct attaching *attaching, const char *name)
 {
 	struct host_engine *engine = attaching->engine;
@@ -367,19 +376,21 @@ static void attach_name(struct attaching *attaching, const char *name)
 	}
 	vms_name_filter_add(engine->names, name);
 	if (is_first)
-		attaching->attached += attach(engine, -1, false, false, &attaching->number);
-	list_numbers("/proc", tell_if_named, engine);
+		attaching->attached += attach_task(engine, -1, false, false, &attaching->number);
+	list_numbers("/proc", record_if_named, engine);
 }
 
-/* A command that was started, and waits for its program to be begun. */
+/* The process of a command, which waits before it executes the program. */
 struct started {
 	pid_t pid;
-	/* A socket. What is sent there lets it go on; what is read from there is why it could not,
-	 * a number of errno(3), or nothing. */
+	/*
+	 * A socket. The process executes the program when it receives something. If that fails, it
+	 * sends the number of errno(3), otherwise nothing.
+	 */
 	int fd;
 };
 
-/* Returns false and sets errno if it cannot. */
+/* Returns false and sets errno on failure. */
 static bool start_command(char **command, struct started *ret)
 {
 	int fds[2];
@@ -387,7 +398,7 @@ static bool start_command(char **command, struct started *ret)
 	if (!path || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
 		return false;
 	const pid_t pid = fork();
-	if (pid == 0) { /* only what is safe in a process of several threads */
+	if (pid == 0) { /* only functions that are safe after a fork of several threads */
 		int number = 0;
 		close(fds[1]);
 		if (read(fds[0], &number, sizeof(number)) != sizeof(number))
@@ -406,8 +417,8 @@ static bool start_command(char **command, struct started *ret)
 	return pid >= 0;
 }
 
-/* Lets a command begin its program. Returns 0, or why that failed, a number of errno(3). */
-static int let_go(const struct started *started)
+/* Makes a command execute its program. Returns 0, or a number of errno(3) if that failed. */
+static int start_program(const struct started *started)
 {
 	int number = 0;
 	const bool failed = write(started->fd, &number, sizeof(number)) == sizeof(number) &&
@@ -427,11 +438,11 @@ static void attach_command(struct attaching *attaching, char **command)
 	const pid_t pid = started.pid;
 	engine->command = pid;
 	engine->command_status = -1;
-	if (attach(engine, pid, false, true, &number)) {
+	if (attach_task(engine, pid, false, true, &number)) {
 		attaching->attached++;
 		g_hash_table_add(engine->tids, GINT_TO_POINTER(pid));
 		g_hash_table_add(engine->pids, GINT_TO_POINTER(pid));
-		attaching->exec_number = let_go(&started);
+		attaching->exec_number = start_program(&started);
 	} else {
 		attaching->number = number;
 		kill(pid, SIGKILL);
@@ -439,14 +450,14 @@ static void attach_command(struct attaching *attaching, char **command)
 	close(started.fd);
 }
 
-/* Attaches a target. False: nothing of it is there. */
+/* Attaches a target. False if it has no threads. */
 static bool attach_target(struct host_engine *engine, const struct target *target, GError **error)
 {
 	struct attaching attaching = { .engine = engine };
 	g_autofree char *who = g_strdup_printf("thread %d", (int)target->id);
 	switch (target->kind) {
 	case VMS_SAMPLER_THREAD:
-		tell_process(engine, target->id, vms_clock_now_ns());
+		record_process(engine, target->id, vms_clock_now_ns());
 		attach_thread(target->id, &attaching);
 		break;
 	case VMS_SAMPLER_PROCESS: attach_process(&attaching, target->id); break;
@@ -476,7 +487,7 @@ static bool attach_target(struct host_engine *engine, const struct target *targe
 
 /* ---- records of the kernel --------------------------------------------------------- */
 
-struct numbers { /* what follows in all records but samples (sample_id_all) */
+struct numbers { /* the end of all records except samples (sample_id_all) */
 	uint32_t pid, tid;
 	uint64_t time_ns;
 	uint32_t cpu, reserved;
@@ -484,15 +495,15 @@ struct numbers { /* what follows in all records but samples (sample_id_all) */
 };
 
 /*
- * The kernel follows frame pointers. Code that was compiled without them uses the register for
- * something else, and the walk finds return addresses that are none.
+ * False for addresses that cannot be code. The kernel follows frame pointers. Code without frame
+ * pointers uses the register for other values, so the walk finds wrong return addresses.
  */
 static bool may_be_user_code(uint64_t pc)
 {
 	return pc >= USER_CODE_MIN && pc < USER_CODE_END;
 }
 
-/* Adds the frames of a callchain. Context markers say whose they are. */
+/* Adds the frames of a callchain. Context markers tell the kernel's frames from the user's. */
 static void add_frames(struct vms_sample_record *sample, const uint8_t *body, uint64_t n,
 		       unsigned depth)
 {
@@ -530,12 +541,12 @@ static bool is_dropped(const struct host_engine *engine, uint32_t pid)
 	return engine->names && !vms_name_filter_has(engine->names, (pid_t)pid);
 }
 
-static void give_waiting(const struct vms_sample_record *sample, void *data)
+static void add_waiting(const struct vms_sample_record *sample, void *data)
 {
 	struct host_engine *engine = data;
 	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)sample->pid)))
-		tell_process(engine, (pid_t)sample->pid, sample->time_ns);
-	vms_sampler_give(engine->sampler, sample, vms_clock_now_ns());
+		record_process(engine, (pid_t)sample->pid, sample->time_ns);
+	vms_sampler_add_sample(engine->sampler, sample, vms_clock_now_ns());
 }
 
 /* The first frame that does not only put a thread to sleep is what it waits in. */
@@ -548,8 +559,9 @@ static uint32_t find_wait_frame(const struct host_engine *engine, const struct v
 	return i > 0 && i < stack->n_kernel ? i : VMS_NO_WAIT_FRAME;
 }
 
-/* Takes a sample of a thread that a CPU switches away from. `raw` is a size, and as many bytes. */
-static void take_switch(struct host_engine *engine, const uint8_t *raw, size_t size)
+/* Decodes the sample of a thread that a CPU switches away from. `raw` is a size, and as many bytes.
+ */
+static void decode_switch(struct host_engine *engine, const uint8_t *raw, size_t size)
 {
 	struct vms_sample_record *sample = engine->sample;
 	uint32_t raw_size;
@@ -565,7 +577,7 @@ static void take_switch(struct host_engine *engine, const uint8_t *raw, size_t s
 	vms_off_cpu_begin(engine->off_cpu, sample);
 }
 
-static void take_sample(struct host_engine *engine, const struct vms_perf_record *record)
+static void decode_sample(struct host_engine *engine, const struct vms_perf_record *record)
 {
 	struct {
 		uint64_t id, ip;
@@ -589,19 +601,19 @@ static void take_sample(struct host_engine *engine, const struct vms_perf_record
 	add_frames(engine->sample, record->body + sizeof(head), head.n, engine->options.depth);
 	const size_t callchain_end = sizeof(head) + head.n * 8;
 	if (record->size > callchain_end) {
-		take_switch(engine, record->body + callchain_end, record->size - callchain_end);
+		decode_switch(engine, record->body + callchain_end, record->size - callchain_end);
 		return;
 	}
 	if (engine->off_cpu)
 		vms_off_cpu_end(engine->off_cpu, head.tid, head.time_ns);
 	engine->running++;
 	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)head.pid)))
-		tell_process(engine, (pid_t)head.pid, head.time_ns);
-	vms_sampler_give(engine->sampler, engine->sample, taken_ns);
+		record_process(engine, (pid_t)head.pid, head.time_ns);
+	vms_sampler_add_sample(engine->sampler, engine->sample, taken_ns);
 }
 
-static void take_mapping(struct host_engine *engine, const struct vms_perf_record *record,
-			 const struct numbers *numbers)
+static void decode_mapping(struct host_engine *engine, const struct vms_perf_record *record,
+			   const struct numbers *numbers)
 {
 	struct {
 		uint32_t pid, tid;
@@ -620,12 +632,12 @@ static void take_mapping(struct host_engine *engine, const struct vms_perf_recor
 	const char *name = strcmp(path, "//anon") == 0 ? "[anon]" : path;
 	const uint32_t file = vms_host_files_number(engine->files, (pid_t)map.pid, name,
 						    makedev(map.major, map.minor), map.inode);
-	vms_sampler_tell_mapping(engine->sampler, numbers->time_ns, map.pid, map.start,
-				 map.start + map.size, map.offset, file);
+	vms_sampler_record_mapping(engine->sampler, numbers->time_ns, map.pid, map.start,
+				   map.start + map.size, map.offset, file);
 }
 
-static void take_comm(struct host_engine *engine, const struct vms_perf_record *record,
-		      const struct numbers *numbers)
+static void decode_comm(struct host_engine *engine, const struct vms_perf_record *record,
+			const struct numbers *numbers)
 {
 	uint32_t ids[2];
 	if (record->size <= sizeof(ids) + sizeof(*numbers) ||
@@ -637,11 +649,11 @@ static void take_comm(struct host_engine *engine, const struct vms_perf_record *
 	if (engine->names && !vms_name_filter_note_program(engine->names, (pid_t)ids[0], comm, 1))
 		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
-	vms_sampler_tell_process(engine->sampler, numbers->time_ns, ids[0], 0, comm);
+	vms_sampler_record_process(engine->sampler, numbers->time_ns, ids[0], 0, comm);
 }
 
-static void take_birth(struct host_engine *engine, const struct vms_perf_record *record,
-		       const struct numbers *numbers, bool is_exit)
+static void decode_birth(struct host_engine *engine, const struct vms_perf_record *record,
+			 const struct numbers *numbers, bool is_exit)
 {
 	uint32_t ids[4]; /* pid, parent's pid, tid, parent's tid */
 	if (record->size < sizeof(ids) + 8)
@@ -663,25 +675,25 @@ static void take_birth(struct host_engine *engine, const struct vms_perf_record 
 	if (ids[0] == ids[1] || is_dropped(engine, ids[0]))
 		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
-	vms_sampler_tell_process(engine->sampler, numbers->time_ns, ids[0], ids[1], "");
+	vms_sampler_record_process(engine->sampler, numbers->time_ns, ids[0], ids[1], "");
 }
 
-static void take_record(const struct vms_perf_record *record, void *data)
+static void decode_record(const struct vms_perf_record *record, void *data)
 {
 	struct host_engine *engine = data;
 	struct numbers numbers = { 0 };
 	if (record->type == PERF_RECORD_SAMPLE) {
-		take_sample(engine, record);
+		decode_sample(engine, record);
 		return;
 	}
 	if (record->size >= sizeof(numbers))
 		memcpy(&numbers, record->body + record->size - sizeof(numbers), sizeof(numbers));
 	if (record->type == PERF_RECORD_MMAP2)
-		take_mapping(engine, record, &numbers);
+		decode_mapping(engine, record, &numbers);
 	else if (record->type == PERF_RECORD_COMM)
-		take_comm(engine, record, &numbers);
+		decode_comm(engine, record, &numbers);
 	else if (record->type == PERF_RECORD_FORK || record->type == PERF_RECORD_EXIT)
-		take_birth(engine, record, &numbers, record->type == PERF_RECORD_EXIT);
+		decode_birth(engine, record, &numbers, record->type == PERF_RECORD_EXIT);
 	else if (record->type == PERF_RECORD_THROTTLE)
 		engine->throttled++;
 	else if (engine->off_cpu && !(record->misc & PERF_RECORD_MISC_SWITCH_OUT) &&
@@ -690,12 +702,12 @@ static void take_record(const struct vms_perf_record *record, void *data)
 		vms_off_cpu_end(engine->off_cpu, numbers.tid, numbers.time_ns);
 }
 
-/* Returns when a record was made: all but samples end with `struct numbers`. */
+/* Returns the time of a record. All records except samples end with `struct numbers`. */
 static uint64_t get_time(const struct vms_perf_record *record)
 {
 	const size_t at =
 		record->type == PERF_RECORD_SAMPLE
-			? 24 /* behind id, address, pid and tid */
+			? 24 /* after id, address, pid and tid */
 			: record->size - sizeof(struct numbers) + offsetof(struct numbers, time_ns);
 	uint64_t time_ns = 0;
 	if (at <= record->size - MIN(record->size, sizeof(time_ns)))
@@ -709,15 +721,17 @@ static void queue_record(const struct vms_perf_record *record, void *data)
 	vms_record_queue_put(engine->queue, get_time(record), record);
 }
 
-static void drain(struct host_engine *engine)
+static void drain_events(struct host_engine *engine)
 {
-	/* A ring that is drained may get records that are older than those of the next ring. */
+	/*
+	 * A ring that was drained may get new records that are older than those of the next ring.
+	 */
 	const uint64_t until_ns = engine->ends ? UINT64_MAX : vms_clock_now_ns();
 	for (unsigned cpu = 0; cpu < engine->n_cpus; cpu++)
-		vms_perf_ring_drain(&engine->rings[cpu], engine->queue ? queue_record : take_record,
-				    engine);
+		vms_perf_ring_drain(&engine->rings[cpu],
+				    engine->queue ? queue_record : decode_record, engine);
 	if (engine->queue)
-		vms_record_queue_take(engine->queue, until_ns, take_record, engine);
+		vms_record_queue_take(engine->queue, until_ns, decode_record, engine);
 	if (engine->off_cpu)
 		vms_off_cpu_advance(engine->off_cpu, MIN(until_ns, vms_clock_now_ns()));
 }
@@ -775,14 +789,14 @@ static bool is_alive(pid_t pid)
 	return end && end[1] == ' ' && !strchr("ZX", end[2]);
 }
 
-/* Looks for what the kernel could not tell: it loses records if the rings are full. */
+/* Checks which members are alive, because the kernel loses records when the rings are full. */
 static void check_names(struct host_engine *engine)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
 	if (!engine->names || now_ns < engine->check_names_ns)
 		return;
 	engine->check_names_ns = now_ns + CHECK_NAMES_NS;
-	list_numbers("/proc", tell_if_named, engine);
+	list_numbers("/proc", record_if_named, engine);
 	vms_name_filter_prune(engine->names, is_alive);
 }
 
@@ -794,7 +808,7 @@ static void *run_engine(void *data)
 	while (goes_on) {
 		const int n = epoll_wait(engine->epoll_fd, events, G_N_ELEMENTS(events), DRAIN_MS);
 		g_mutex_lock(&engine->lock);
-		drain(engine);
+		drain_events(engine);
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.u32 == UINT32_MAX)
 				goes_on = false;
@@ -809,7 +823,7 @@ static void *run_engine(void *data)
 				      : !engine->endless && engine->n_open == 0 && !engine->command;
 		g_mutex_unlock(&engine->lock);
 		if (ended && !told)
-			vms_sampler_tell_end(engine->sampler, NULL);
+			vms_sampler_record_end(engine->sampler, NULL);
 		told = ended;
 	}
 	return NULL;
@@ -836,7 +850,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 	engine->wall_fds = g_array_new(FALSE, FALSE, sizeof(int));
 	if (config->wall) {
 		engine->switches = switches;
-		engine->off_cpu = vms_off_cpu_new(config->period_ns, give_waiting, engine);
+		engine->off_cpu = vms_off_cpu_new(config->period_ns, add_waiting, engine);
 		engine->queue = vms_record_queue_new();
 	}
 	engine->n_cpus = count_cpus(config);
@@ -847,7 +861,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 	engine->events = g_array_new(FALSE, FALSE, sizeof(int));
 	engine->tids = g_hash_table_new(NULL, NULL);
 	engine->pids = g_hash_table_new(NULL, NULL);
-	engine->files = vms_host_files_new(tell_found_file, engine);
+	engine->files = vms_host_files_new(record_file, engine);
 	engine->sample = g_new0(struct vms_sample_record, 1);
 	engine->epoll_fd = engine->stop_fd = -1;
 	engine->command_status = -1;
@@ -899,7 +913,7 @@ static bool open_cgroup(const char *name, int *folder, GError **error)
 			    "cannot open control group %s: %s", name, g_strerror(errno));
 	else if (system.f_type != CGROUP_SUPER_MAGIC && system.f_type != CGROUP2_SUPER_MAGIC)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "%s is the folder of no control group", name);
+			    "%s is not the folder of a control group", name);
 	else
 		return true;
 	if (*folder >= 0)
@@ -939,7 +953,7 @@ static bool check_target(const struct vms_sampler_target *target, struct target 
 	return false;
 }
 
-/* Programs by name have events of their own kind: a thread must not be sampled by both. */
+/* Targets by name have events of another kind. A thread must not have events of both kinds. */
 static bool check_mixture(const struct host_engine *engine, const struct vms_sampler_target *target,
 			  GError **error)
 {
@@ -950,8 +964,8 @@ static bool check_mixture(const struct host_engine *engine, const struct vms_sam
 		return true;
 	g_set_error_literal(
 		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		"on this host, a program's name goes with other names alone: record the "
-		"other targets by themselves");
+		"on this host, a target by name can only be combined with other names: record "
+		"the other targets separately");
 	return false;
 }
 
@@ -968,7 +982,7 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 	return done;
 }
 
-/* A thread takes a file per CPU, and there may be many of both. */
+/* Raises the limit of open files: each thread needs one per CPU. */
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -1038,7 +1052,7 @@ static void stop_engine(void *data)
 		engine->thread = NULL;
 	}
 	engine->ends = true; /* nothing will come that is older than what is there */
-	drain(engine);
+	drain_events(engine);
 	for (guint i = 0; i < engine->events->len; i++)
 		close_event(engine, i);
 	g_array_set_size(engine->events, 0);
@@ -1048,7 +1062,10 @@ static void stop_engine(void *data)
 		lost += engine->rings[cpu].lost;
 		vms_perf_ring_close(&engine->rings[cpu]);
 	}
-	/* Both count the same: what the ring tells comes late, and old kernels tell no more. */
+	/*
+	 * Both count the same losses: the count of the ring is late, but old kernels only have this
+	 * one.
+	 */
 	engine->lost = MAX(engine->lost + engine->switches_lost, lost) - engine->switches_lost;
 	g_clear_pointer(&engine->queue, vms_record_queue_free);
 	close_fd(&engine->epoll_fd);
@@ -1067,7 +1084,7 @@ static void add_stats(void *data, struct vms_sampler_stats *stats)
 	stats->lost += lost + engine->switches_lost;
 	stats->throttled += engine->throttled;
 	stats->user_only = engine->user_only;
-	/* Of what is dropped nobody knows how much there should be. */
+	/* If samples are dropped, the expected number is not known. */
 	const uint64_t due = engine->names ? 0 : count_ns / engine->options.period_ns;
 	const uint64_t taken = engine->running + lost;
 	stats->missed = !engine->user_only && due > taken ? due - taken : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that processes of this host have mapped, by number, with their build ids. */
+/* Numbers the files that processes of this host have mapped, and reads their build ids. */
 #pragma once
 
 #include <glib.h>
@@ -14,8 +14,8 @@ struct vms_host_files *vms_host_files_new(void (*found)(uint32_t number, const c
 					  void *data);
 void vms_host_files_free(struct vms_host_files *files);
 /*
- * Returns the number of the file that a process knows as `path`, if that is still the file with
- * this device and inode. Others have a number, too, but no build id.
+ * Returns the number of a file, which a process knows as `path`. The build id is only read if the
+ * path still leads to the file with this device and inode.
  */
 uint32_t vms_host_files_number(struct vms_host_files *files, pid_t pid, const char *path,
 			       dev_t device, ino_t inode);

@@ -5,7 +5,7 @@
 struct vms_name_filter {
 	GPtrArray *names;
 	GHashTable *members; /* pid to number of threads */
-	GHashTable *doomed;  /* those that were not alive when they were looked at */
+	GHashTable *doomed;  /* members that were dead at the last check */
 	bool found;	     /* there was a member */
 };
 

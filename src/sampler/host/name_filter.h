@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes are sampled where programs are waited for by name: those that begin a program of
- * such a name, and all that they start.
+ * The members of targets by name: processes that begin a program with one of the names, and all
+ * processes that these start.
  */
 #pragma once
 
@@ -16,16 +16,16 @@ void vms_name_filter_free(struct vms_name_filter *filter);
 /* Adds a name, or a path that ends with it. */
 void vms_name_filter_add(struct vms_name_filter *filter, const char *name);
 
-/* A process runs the program `comm`, with `threads` threads. True if it is sampled. */
+/* Notes that a process runs the program `comm`, with `threads` threads. True if it is a member. */
 bool vms_name_filter_note_program(struct vms_name_filter *filter, pid_t pid, const char *comm,
 				  unsigned threads);
-/* A process has started a thread, or another process. */
+/* Notes that a process has started a thread, or another process. */
 void vms_name_filter_note_birth(struct vms_name_filter *filter, pid_t pid, pid_t parent);
-/* A thread of a process has ended. */
+/* Notes that a thread of a process has ended. */
 void vms_name_filter_note_exit(struct vms_name_filter *filter, pid_t pid);
 /*
- * Forgets the members that are not alive, as their ends may have been lost with records of the
- * kernel. The call after the one that finds it does: the last records of a member may still come.
+ * Removes members that are not alive, because the records of their ends may be lost. A member is
+ * removed by the second call that finds it dead, because its last records may still arrive.
  */
 void vms_name_filter_prune(struct vms_name_filter *filter, bool (*is_alive)(pid_t pid));
 bool vms_name_filter_has(const struct vms_name_filter *filter, pid_t pid);

@@ -11,13 +11,13 @@ struct vms_perf_options {
 	uint64_t period_ns;
 	unsigned depth;
 	bool user_only;
-	bool enable_on_exec; /* it samples nothing before the task begins another program */
+	bool enable_on_exec; /* sampling begins when the task executes a program */
 };
 
 /*
- * Opens an event of a task and all that it starts, on one CPU; `pid` -1: of all tasks; with
- * `cgroup`, `pid` is the descriptor of a control group's folder. Returns a descriptor, or -1 and
- * sets errno: ESRCH if the task has ended.
+ * Opens an event of a task and all that it starts, on one CPU. If `pid` is -1, the event is of all
+ * tasks. With `cgroup`, `pid` is the descriptor of a control group's folder. Returns a descriptor,
+ * or -1 and sets errno: ESRCH if the task has ended.
  */
 int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bool cgroup);
 /*
@@ -27,7 +27,7 @@ int vms_perf_open(const struct vms_perf_options *options, pid_t pid, int cpu, bo
  */
 int vms_perf_open_switches(const struct vms_perf_options *options, uint64_t tracepoint, pid_t pid,
 			   int cpu, bool cgroup);
-/* Opens an event that counts nothing, to whose ring others write. -1: it sets errno. */
+/* Opens an event that only has a ring for other events. Returns -1 and sets errno on failure. */
 int vms_perf_open_ring(int cpu);
 /* Sets the error for `number` of errno(3), which names the limit of the kernel. Returns false. */
 bool vms_perf_set_error(int number, const char *what, GError **error);

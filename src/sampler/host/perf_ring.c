@@ -40,7 +40,7 @@ void vms_perf_ring_close(struct vms_perf_ring *ring)
 	ring->fd = -1;
 }
 
-static void copy_out(const struct vms_perf_ring *ring, uint64_t at, void *ret, uint64_t size)
+static void copy_from_ring(const struct vms_perf_ring *ring, uint64_t at, void *ret, uint64_t size)
 {
 	const uint8_t *data = (const uint8_t *)ring->base + sysconf(_SC_PAGESIZE);
 	const uint64_t begin = at % ring->size, first = MIN(size, ring->size - begin);
@@ -59,10 +59,10 @@ void vms_perf_ring_drain(struct vms_perf_ring *ring,
 	uint64_t tail = control->data_tail;
 	while (tail < head) {
 		struct perf_event_header header;
-		copy_out(ring, tail, &header, sizeof(header));
+		copy_from_ring(ring, tail, &header, sizeof(header));
 		if (header.size < sizeof(header))
 			break;
-		copy_out(ring, tail, bytes, header.size);
+		copy_from_ring(ring, tail, bytes, header.size);
 		const struct vms_perf_record record = { header.type, header.misc,
 							header.size - (uint32_t)sizeof(header),
 							bytes + sizeof(header) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Puts records of several rings into the order of their times. The kernel orders them within each
- * CPU's ring alone, and a task may go from one CPU to another.
+ * Sorts the records of several rings by time. The kernel only orders them within the ring of a CPU,
+ * and a task may move from one CPU to another.
  */
 #pragma once
 
@@ -14,7 +14,9 @@ void vms_record_queue_free(struct vms_record_queue *queue);
 /* Adds a copy of a record. */
 void vms_record_queue_put(struct vms_record_queue *queue, uint64_t time_ns,
 			  const struct vms_perf_record *record);
-/* Takes all records up to `until_ns`, the oldest first; of one time in the order of their coming.
+/*
+ * Removes all records up to `until_ns`, oldest first; records of the same time in the order of
+ * arrival.
  */
 void vms_record_queue_take(struct vms_record_queue *queue, uint64_t until_ns,
 			   void (*take)(const struct vms_perf_record *record, void *data),
