@@ -8,11 +8,16 @@
 /* Samples of a thread that are given at once, after nobody has looked for so long. */
 #define SKIPPED_LIMIT 10000u
 
+/* A stack that could not be walked to its end is read again so soon: tables of programs may be
+ * known by then. */
+#define RETRY_NS (UINT64_C(100) * 1000 * 1000)
+
 /* A thread, and the sample of it that was taken last. */
 struct waiting {
 	struct vms_task task;
 	uint64_t switches;		  /* when the sample was taken */
 	struct vms_sample_record *sample; /* NULL: there is none */
+	uint64_t taken_ns;		  /* when its stack was read */
 };
 
 struct vms_guest_waits {
@@ -90,6 +95,7 @@ void vms_guest_waits_set_threads(struct vms_guest_waits *waits, const GArray *ta
 			at < old->len ? &g_array_index(old, struct waiting, at) : NULL;
 		if (known && is_same(&known->task, &waiting.task)) {
 			waiting.switches = known->switches;
+			waiting.taken_ns = known->taken_ns;
 			waiting.sample = g_steal_pointer(&known->sample);
 		}
 		g_array_append_val(threads, waiting);
@@ -153,6 +159,7 @@ static bool take_sample(struct vms_guest_waits *waits, struct waiting *waiting,
 	g_free(waiting->sample);
 	waiting->sample = g_memdup2(record, sample_size(record));
 	waiting->switches = wait->switches;
+	waiting->taken_ns = vms_clock_now_ns();
 	return true;
 }
 
@@ -190,14 +197,16 @@ static void sample_thread(struct vms_guest_waits *waits, struct waiting *waiting
 	}
 	if (wait.is_on_cpu || wait.state == 'Z' || wait.state == 'X')
 		return;
-	if (waiting->sample && waiting->switches == wait.switches) {
+	const bool is_kept = waiting->sample && waiting->switches == wait.switches;
+	if (is_kept)
 		give_skipped(giving, waiting->sample, begin_ns);
-	} else {
+	else
 		giving->counts->missed += giving->tick->skipped;
-		if (!take_sample(waits, waiting, &wait)) {
-			giving->counts->missed++;
-			return;
-		}
+	const bool is_whole = is_kept && (waiting->sample->stack.end == VMS_WALK_ROOT ||
+					  begin_ns - waiting->taken_ns < RETRY_NS);
+	if (!is_whole && !take_sample(waits, waiting, &wait)) {
+		giving->counts->missed++;
+		return;
 	}
 	struct vms_sample_record *sample = waiting->sample;
 	sample->time_ns = begin_ns;

@@ -127,7 +127,8 @@ class RecordGuest(unittest.TestCase):
         for name, time in zip(phases[1:], times[1:]):
             self.assertAlmostEqual(count_of(stacks, name) / waits, time / waited, delta=0.1, msg=name)
         self.assertGreater(waits / self.hertz, 0.6 * waited / 1e9)
-        self.assertLess(waits / self.hertz, 1.1 * waited / 1e9)
+        # The clock of a guest that is stopped for samples of its vCPUs is behind.
+        self.assertLess(waits / self.hertz, 1.3 * waited / 1e9)
         self.assertGreater(count_of(stacks, phases[0]), 0)
         for name, function in zip(phases[1:], (r"hrtimer_nanosleep|do_nanosleep", r"futex_wait\w*",
                                                r"(anon_)?pipe_read")):
