@@ -10,10 +10,11 @@ struct vms_linux_tasks {
 	uint64_t init_task;
 	uint64_t current;      /* the per-CPU variable that points to the current task */
 	uint64_t this_cpu_off; /* the per-CPU variable that holds the CPU's own per-CPU base */
+	uint64_t run_queue;    /* the per-CPU variable that has the CPU's queue; 0: not known */
 	bool smp;	       /* false: per-CPU variables are ordinary variables */
 
 	struct vms_btf_member pid, tgid, mm, comm, state, exit_state, real_parent, group_leader;
-	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack;
+	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack, queue_current;
 	uint64_t stack_size; /* bytes of a task's kernel stack; 0: not known */
 	/* Where a switch to another task saves registers; on x86 in struct inactive_task_frame. */
 	struct vms_btf_member cpu_context; /* on aarch64 */
@@ -43,6 +44,8 @@ struct vms_task_arch {
 			      uint64_t task, uint64_t pgd, struct vms_regs *regs);
 	/* Makes `regs` lead to the memory of the process whose page tables are at `pgd`. */
 	void (*set_tables)(struct vms_regs *regs, uint64_t pgd);
+	/* Returns what tells page tables apart that `regs` lead to. */
+	uint64_t (*tables)(const struct vms_regs *regs);
 };
 
 extern const struct vms_task_arch vms_task_arch_x86_64;
