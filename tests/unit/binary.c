@@ -183,6 +183,49 @@ static void test_late(void)
 	}
 }
 
+/* Keeps the last section, once the headers of sections are there. */
+static void *keep_section(struct vms_binary *binary)
+{
+	const struct vms_elf_image *elf = vms_binary_elf(binary);
+	return elf && elf->n_sections ? g_memdup2(&elf->sections[1], sizeof(Elf64_Shdr)) : NULL;
+}
+
+/* A program without functions, whose headers come late, gets what others keep of it later. */
+static void test_late_without_functions(void)
+{
+	enum { SECTIONS = 2 * VMS_FILE_BLOCK, SIZE = 3 * VMS_FILE_BLOCK };
+	const Elf64_Ehdr header = {
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			     EV_CURRENT },
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_ehsize = sizeof(header),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_shoff = SECTIONS,
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = 2,
+	};
+	const Elf64_Shdr section = { .sh_type = SHT_PROGBITS, .sh_addr = 0x1234 };
+	const uint64_t begins[] = { 0, SECTIONS }, second = UINT64_C(1000000000);
+	for (size_t i = 0; i < G_N_ELEMENTS(begins); i++) {
+		uint8_t *bytes = g_malloc0(SIZE);
+		memcpy(bytes, &header, sizeof(header));
+		memcpy(bytes + SECTIONS + sizeof(section), &section, sizeof(section));
+		struct holes holes = { vms_file_source_of_memory(bytes, SIZE), begins[i], SIZE };
+		const struct vms_file_source source = { SIZE, read_around_holes, NULL, &holes };
+		g_autoptr(vms_binary) binary = vms_binary_new("late", &source);
+		g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(binary)), ==, 0);
+		g_assert_null(vms_binary_attachment(binary, keep_section, g_free));
+		holes.begin = holes.end = UINT64_MAX / 2;
+		g_assert_true(vms_binary_refresh(binary, vms_clock_now_ns() + second));
+		const Elf64_Shdr *kept = vms_binary_attachment(binary, keep_section, g_free);
+		g_assert_nonnull(kept);
+		g_assert_cmphex(kept->sh_addr, ==, 0x1234);
+		g_assert_true(vms_binary_attachment(binary, keep_section, g_free) == kept);
+		vms_file_source_clear(&holes.whole);
+	}
+}
+
 /* A file whose begin never comes is read ever more rarely. */
 static void test_late_for_ever(void)
 {
@@ -269,6 +312,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/binary/plt", test_plt);
 	g_test_add_func("/binary/holes", test_holes);
 	g_test_add_func("/binary/late", test_late);
+	g_test_add_func("/binary/late-without-functions", test_late_without_functions);
 	g_test_add_func("/binary/late-for-ever", test_late_for_ever);
 	g_test_add_func("/binary/present", test_present);
 	g_test_add_func("/binary/demangle", test_demangle);
