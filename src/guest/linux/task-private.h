@@ -14,7 +14,8 @@ struct vms_linux_tasks {
 	bool smp;	       /* false: per-CPU variables are ordinary variables */
 
 	struct vms_btf_member pid, tgid, mm, comm, state, exit_state, real_parent, group_leader;
-	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack, queue_current;
+	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack,
+		queue_current;
 	uint64_t stack_size; /* bytes of a task's kernel stack; 0: not known */
 	/* Where a switch to another task saves registers; on x86 in struct inactive_task_frame. */
 	struct vms_btf_member cpu_context; /* on aarch64 */
