@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "commands.h"
 #include "conditions.h"
+#include "find_task.h"
 #include "flow/saved.h"
 #include "flow_export.h"
 #include "flow_output.h"
@@ -28,6 +29,7 @@ struct options {
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
+	struct vms_task task; /* of --task, if it is there */
 	struct flow_places *places;
 	char *condition, *return_condition; /* of all places, or NULL */
 	struct flow_conditions conditions;
@@ -200,9 +202,9 @@ static bool open_writer(struct trace *trace, GError **error)
 		flow_script_begin(trace->script, trace->begin_ns);
 	if (!trace->session->outputs || trace->tables)
 		return true;
-	trace->writer =
-		vms_flow_writer_open(trace->session->outputs[0], trace->session->guest,
-				     trace->begin_ns, (uint64_t)g_get_real_time() * 1000, error);
+	trace->writer = vms_flow_writer_open(trace->session->outputs[0], trace->session->guest,
+					     trace->session->process, trace->begin_ns,
+					     (uint64_t)g_get_real_time() * 1000, error);
 	return trace->writer;
 }
 
@@ -299,6 +301,19 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	return g_steal_pointer(&flow);
 }
 
+/* Finds the process of --task, whose functions can be probed. */
+static const struct vms_task *find_process(struct trace *trace, uint64_t pid)
+{
+	struct session *session = trace->session;
+	g_autoptr(GError) error = NULL;
+	if (!find_task(session, (unsigned)MIN(pid, G_MAXUINT), &trace->task, &error)) {
+		vms_log(VMS_LOG_WARNING, "--task: %s", error->message);
+		return NULL;
+	}
+	session->process = vms_guest_process(session->guest, &trace->task);
+	return &trace->task;
+}
+
 /* Adds the places to the flow. */
 static bool make_places(struct trace *trace, const struct options *options, int n_specs,
 			char **specs, GError **error)
@@ -308,8 +323,14 @@ static bool make_places(struct trace *trace, const struct options *options, int 
 	    !conditions_join("--if-return", NULL, options->return_conditions,
 			     &trace->return_condition, error))
 		return false;
-	trace->conditions = (struct flow_conditions) { trace->condition, trace->return_condition,
-						       trace->tables };
+	uint64_t pid;
+	trace->conditions = (struct flow_conditions) {
+		.at_place = trace->condition,
+		.at_return = trace->return_condition,
+		.adds_up = trace->tables,
+		.task = options->task && value_in_c(options->task, &pid) ? find_process(trace, pid)
+									 : NULL,
+	};
 	trace->places = flow_places_new(trace->session, trace->flow, &trace->conditions, specs,
 					(size_t)n_specs, options->pending, error);
 	return trace->places;
@@ -388,7 +409,9 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "if-return", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.return_conditions,
 		  "The same, at the return of a call", "EXPRESSION" },
 		{ "task", 0, 0, G_OPTION_ARG_STRING, &options.task,
-		  "Only hits of the guest's process PID count", "PID" },
+		  "Only hits of the guest's process PID count; functions of its programs can be "
+		  "probed",
+		  "PID" },
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &options.cpu, "Only hits of vCPU N count",
 		  "N" },
 		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,

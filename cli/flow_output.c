@@ -156,7 +156,8 @@ static void append_own_values(GString *out, const struct vms_flow_record *record
 
 char *flow_output_place(struct session *session, uint64_t va)
 {
-	char *name = session->guest ? vms_flow_name_place(session->guest, va) : NULL;
+	char *name =
+		session->guest ? vms_flow_name_place(session->guest, session->process, va) : NULL;
 	return name ? name : g_strdup_printf("0x%" G_GINT64_MODIFIER "x", va);
 }
 

@@ -65,7 +65,7 @@ static bool is_in_module(struct session *session, const GArray *vas)
 /* Looks where a SPEC's code is now. NULL: nowhere. */
 static GArray *find(const struct flow_places *places, const struct asked *asked)
 {
-	GArray *vas = flow_spec_find(places->session, asked->text, NULL);
+	GArray *vas = flow_spec_find(places->session, asked->text, places->conditions, NULL);
 	if (vas)
 		g_array_sort(vas, compare_vas);
 	return vas;

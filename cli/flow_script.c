@@ -254,13 +254,13 @@ static int do_symbol(lua_State *state)
 	return addresses.n;
 }
 
-/* Pushes what is at an address of the kernel, or nil. */
+/* Pushes what is at an address of the kernel or of the session's process, or nil. */
 static void push_name(lua_State *state, uint64_t va)
 {
 	struct session *session = script_of(state)->session;
 	struct vms_location location;
 	char text[NAME_MAX_BYTES];
-	if (!session->guest || !session_locate(session, NULL, va, false, &location) ||
+	if (!session->guest || !session_locate(session, session->process, va, false, &location) ||
 	    !location.symbol) {
 		lua_pushnil(state);
 		return;

@@ -3,6 +3,7 @@
 #include "flow_place.h"
 #include "functions.h"
 #include "symbol/source_line.h"
+#include "task_functions.h"
 #include "values.h"
 #include <string.h>
 
@@ -17,7 +18,10 @@ char *flow_spec_explain(void)
 		"follow a function's calls until they return, with what is collected at the call\n"
 		"and then at the return (default: retval). WHERE is a symbol, a symbol with an\n"
 		"offset (vfs_read+8), an address, a pattern of functions (tcp_*), or a line of a\n"
-		"source (tcp.c:1234), if a file with lines is given by --symbols.\n"
+		"source (tcp.c:1234), if a file with lines is given by --symbols. With --task it "
+		"may be\n"
+		"a function of the process's programs and libraries, too (malloc, "
+		"libc.so.6:str*).\n"
 		"Without ENTRY, a function's arguments are shown. ENTRY is one of:\n"
 		"  rdi              a register, or a part of one\n"
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
@@ -216,8 +220,12 @@ bool flow_spec_has_arguments(const struct vms_probe *probe)
 
 #define CALL 0U /* instead of enum vms_flow_moment: calls are followed */
 
-/* Takes ":before", ":after", ":both" or ":call" off the end of WHERE, in the SPEC `text`. */
-static bool take_moments(char *where, const char *text, unsigned *moments, GError **error)
+/*
+ * Takes ":before", ":after", ":both" or ":call" off the end of WHERE, in the SPEC `text`. Another
+ * colon is that of FILE:LINE, or in a process's functions, as FILE:FUNCTION or ns::function.
+ */
+static bool take_moments(char *where, const char *text, bool has_task, unsigned *moments,
+			 GError **error)
 {
 	static const struct choice choices[] = { { "before", VMS_FLOW_BEFORE },
 						 { "after", VMS_FLOW_AFTER },
@@ -225,13 +233,13 @@ static bool take_moments(char *where, const char *text, unsigned *moments, GErro
 						 { "call", CALL },
 						 { NULL } };
 	int chosen = VMS_FLOW_BEFORE;
-	char *colon = strchr(where, ':');
-	if (colon && g_ascii_isdigit(colon[1])) /* FILE:LINE */
-		colon = strchr(colon + 1, ':');
-	if (colon)
+	char *colon = strrchr(where, ':');
+	if (colon && value_choose("", colon + 1, choices, &chosen, NULL)) {
 		*colon = 0;
-	if (!value_choose("", colon ? colon + 1 : NULL, choices, &chosen, NULL)) {
-		usage_error(error, "\"%s\": \":\" must be followed by before, after, both or call",
+	} else if (colon && !has_task && !g_ascii_isdigit(colon[1])) {
+		usage_error(error,
+			    "\"%s\": \":\" must be followed by before, after, both or call; "
+			    "functions of programs need --task",
 			    text);
 		return false;
 	}
@@ -262,6 +270,13 @@ static bool add_place(struct session *session, struct vms_flow *flow, const stru
 	return returned && vms_flow_add_call(flow, va, probe, returned, error);
 }
 
+/* Returns the colon of FILE:LINE, or NULL. */
+static const char *find_line_colon(const char *where)
+{
+	const char *colon = strchr(where, ':');
+	return colon && g_ascii_isdigit(colon[1]) ? colon : NULL;
+}
+
 static GArray *find_line(struct session *session, const char *where, const char *colon,
 			 GError **error)
 {
@@ -273,27 +288,58 @@ static GArray *find_line(struct session *session, const char *where, const char 
 		       : NULL;
 }
 
-/* Returns the addresses of WHERE: a new array of uint64_t. */
-static GArray *find_places(struct session *session, const char *where, GError **error)
+/* Returns the addresses of "[FILE:]FUNCTION[+OFFSET]" in the programs of a process. */
+static GArray *find_in_process(struct session *session, const struct vms_task *task,
+			       const char *where, GError **error)
+{
+	uint64_t offset = 0;
+	const char *colon = strchr(where, ':');
+	const bool has_file = colon && colon[1] != ':';
+	g_autofree char *file = has_file ? g_strndup(where, (gsize)(colon - where)) : NULL;
+	g_autofree char *function = g_strdup(has_file ? colon + 1 : where);
+	char *plus = strrchr(function, '+');
+	if (plus && value_in_c(plus + 1, &offset))
+		*plus = 0;
+	GArray *vas = task_functions_find(session, task, file, function, error);
+	for (guint i = 0; vas && i < vas->len; i++)
+		g_array_index(vas, uint64_t, i) += offset;
+	return vas;
+}
+
+/*
+ * Returns the addresses of WHERE: a new array of uint64_t. A name that the kernel has is the
+ * kernel's.
+ */
+static GArray *find_places(struct session *session, const char *where, const struct vms_task *task,
+			   GError **error)
 {
 	uint64_t va;
-	const char *colon = strchr(where, ':');
-	if (colon)
-		return find_line(session, where, colon, error);
+	GError *failure = NULL;
+	const char *line = find_line_colon(where);
+	if (line)
+		return find_line(session, where, line, error);
+	if (strchr(where, ':'))
+		return find_in_process(session, task, where, error);
 	if (functions_is_pattern(where))
 		return functions_match(session, where, error);
-	if (!session_address(session, where, &va, error))
+	if (session_address(session, where, &va, &failure)) {
+		GArray *vas = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+		g_array_append_val(vas, va);
+		return vas;
+	}
+	if (!task || !g_error_matches(failure, VMS_ERROR, VMS_ERROR_NOT_FOUND)) {
+		g_propagate_error(error, failure);
 		return NULL;
-	GArray *vas = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-	g_array_append_val(vas, va);
-	return vas;
+	}
+	g_error_free(failure);
+	return find_in_process(session, task, where, error);
 }
 
 /* Adds all places, each with a probe of its own: functions have different arguments. */
 static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
 		       GError **error)
 {
-	g_autoptr(GArray) vas = find_places(session, spec->where, error);
+	g_autoptr(GArray) vas = find_places(session, spec->where, spec->conditions->task, error);
 	const bool is_pattern = functions_is_pattern(spec->where);
 	for (guint i = 0; vas && i < vas->len; i++) {
 		const uint64_t va = g_array_index(vas, uint64_t, i);
@@ -310,9 +356,10 @@ static bool add_places(struct session *session, struct vms_flow *flow, const str
 }
 
 /* Takes WHERE and its moments, which stand before the entries of a SPEC. */
-static bool take_where(char *where, const char *text, unsigned *moments, GError **error)
+static bool take_where(char *where, const char *text, bool has_task, unsigned *moments,
+		       GError **error)
 {
-	if (!take_moments(g_strstrip(where), text, moments, error))
+	if (!take_moments(g_strstrip(where), text, has_task, moments, error))
 		return false;
 	if (*g_strchomp(where))
 		return true;
@@ -355,13 +402,13 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 	struct spec spec = {
 		.where = where, .entries = usual, .returned = usual, .conditions = conditions
 	};
-	if (!take_where(where, text, &spec.moments, error))
+	if (!take_where(where, text, conditions->task, &spec.moments, error))
 		return false;
 	if (conditions->at_return && spec.moments != CALL) {
 		usage_error(error, "--if-return is for calls: write WHERE:call");
 		return false;
 	}
-	if (spec.moments == CALL && strchr(where, ':')) {
+	if (spec.moments == CALL && find_line_colon(where)) {
 		usage_error(error, "\"%s\" is a line: \":call\" is for functions", where);
 		return false;
 	}
@@ -369,10 +416,13 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
 	       add_places(session, flow, &spec, error);
 }
 
-GArray *flow_spec_find(struct session *session, const char *text, GError **error)
+GArray *flow_spec_find(struct session *session, const char *text,
+		       const struct flow_conditions *conditions, GError **error)
 {
 	unsigned moments;
 	const char *equals = flow_spec_find_outside(text, '=', true);
 	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
-	return take_where(where, text, &moments, error) ? find_places(session, where, error) : NULL;
+	return take_where(where, text, conditions->task, &moments, error)
+		       ? find_places(session, where, conditions->task, error)
+		       : NULL;
 }

@@ -6,11 +6,12 @@
 
 /* Help on the form of a SPEC, newly allocated. */
 char *flow_spec_explain(void);
-/* Expressions that must hold; NULL: none. */
+/* What SPECs have in common: expressions that must hold (NULL: none), and a process. */
 struct flow_conditions {
 	const char *at_place;
-	const char *at_return; /* of calls */
-	bool adds_up;	       /* hits are added up: nothing is collected of itself */
+	const char *at_return;	     /* of calls */
+	bool adds_up;		     /* hits are added up: nothing is collected of itself */
+	const struct vms_task *task; /* functions of its programs are places, too; NULL: none */
 };
 
 /* Finds the first or the last `sign` outside of parentheses and quotes. NULL: there is none. */
@@ -25,7 +26,8 @@ bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *t
  * Returns the addresses at which a SPEC places probes now: a new array of uint64_t. Errors: usage;
  * NOT_FOUND.
  */
-GArray *flow_spec_find(struct session *session, const char *text, GError **error);
+GArray *flow_spec_find(struct session *session, const char *text,
+		       const struct flow_conditions *conditions, GError **error);
 /* Makes a probe of entries, "ENTRY,…", for any place; "": without entries. Errors as above. */
 struct vms_probe *flow_spec_probe(struct session *session, const char *entries, GError **error);
 /* Splits "ENTRY,…" into strings. Errors: usage (an entry is empty). */

@@ -20,6 +20,7 @@ struct session {
 	/* State. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
+	const struct vms_process *process;   /* whose programs' addresses are meant; NULL: none */
 	struct vms_debug_files *debug_files; /* NULL: the command takes none */
 	struct vms_launch *launched;	     /* the QEMU that this session started, or NULL */
 	GString *out;

@@ -2,8 +2,8 @@
 /* vmscope symbol: shows addresses of names, names of addresses, or all symbols. */
 #include "commands.h"
 #include "find_task.h"
-#include "guest/processes.h"
 #include "symbol/binary.h"
+#include "task_functions.h"
 #include "values.h"
 #include <string.h>
 
@@ -73,43 +73,29 @@ static bool add_address(struct output *output, uint64_t va, GError **error)
 
 /* ---- functions of a process ------------------------------------------- */
 
-/* Calls `each` for the code that a process maps, until it returns false. */
-static void each_code(struct session *session, uint64_t mm,
-		      bool (*each)(const struct vms_mapping *mapping, void *data), void *data)
+static void add_function(struct output *output, const struct vms_mapping *mapping,
+			 const struct vms_symbol *function, uint64_t offset)
 {
-	struct vms_mapping mapping = { 0 };
-	unsigned areas = VMS_AREAS_LIMIT;
-	while (vms_guest_next_code(session->guest, mm, mapping.end, &areas, &mapping) &&
-	       each(&mapping, data))
-		;
+	if (output->session->json)
+		add_row(output->table, function, mapping->name, offset);
+	else
+		add_symbol(function, mapping->name, output);
 }
 
-static void add_function(struct output *output, const struct vms_mapping *mapping,
-			 struct vms_symbol symbol, uint64_t offset)
+static void add_if_called(const struct vms_symbol *function, const struct vms_mapping *mapping,
+			  void *data)
 {
-	symbol.va += mapping->start - mapping->offset;
-	if (output->session->json)
-		add_row(output->table, &symbol, mapping->name, offset);
-	else
-		add_symbol(&symbol, mapping->name, output);
+	struct output *output = data;
+	if (output->name && strcmp(function->name, output->name) != 0)
+		return;
+	add_function(output, mapping, function, 0);
+	output->done = true;
 }
 
 /* Adds the functions of a mapped file that are called output->name, or all if that is NULL. */
 static bool add_functions(const struct vms_mapping *mapping, void *data)
 {
-	struct output *output = data;
-	struct vms_symbol_table *functions =
-		mapping->binary ? vms_binary_functions(mapping->binary) : NULL;
-	const size_t n = functions ? vms_symbol_table_count(functions) : 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct vms_symbol symbol = vms_symbol_table_get(functions, i);
-		if (symbol.va < mapping->offset ||
-		    symbol.va - mapping->offset >= mapping->end - mapping->start ||
-		    (output->name && strcmp(symbol.name, output->name) != 0))
-			continue;
-		add_function(output, mapping, symbol, 0);
-		output->done = true;
-	}
+	task_functions_each(mapping, add_if_called, data);
 	return true;
 }
 
@@ -126,7 +112,8 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 		vms_symbol_table_find(vms_binary_functions(mapping->binary), offset, &symbol);
 	output->done = true;
 	if (output->session->json && is_known) {
-		add_function(output, mapping, symbol, offset - symbol.va);
+		symbol.va += mapping->start - mapping->offset;
+		add_function(output, mapping, &symbol, output->asked - symbol.va);
 	} else if (output->session->json) {
 		symbol = (struct vms_symbol) { .va = mapping->start - mapping->offset };
 		add_row(output->table, &symbol, mapping->name, offset);
@@ -143,44 +130,18 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 	return false;
 }
 
-/* Finds the address space of a thread. */
-static bool find_mm(struct session *session, unsigned tid, uint64_t *ret, GError **error)
-{
-	struct vms_task task;
-	if (!find_task(session, tid, &task, error))
-		return false;
-	*ret = task.mm;
-	if (task.mm == 0 && strchr("ZX", task.state))
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "thread %u (%s) has ended, and has no programs any more", tid,
-			    task.comm);
-	else if (task.mm == 0)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "thread %u (%s) is of the kernel, and has no programs", tid, task.comm);
-	return task.mm != 0;
-}
-
-/* Reads the functions of a file, so that servers are asked for them. */
-static bool read_functions(const struct vms_mapping *mapping, void *data)
-{
-	(void)data;
-	if (mapping->binary)
-		vms_binary_functions(mapping->binary);
-	return true;
-}
-
 /* Adds what is asked for of the code that a thread's process maps. */
 static bool add_of_task(struct output *output, unsigned tid, const char *what, GError **error)
 {
-	uint64_t mm;
+	struct vms_task task;
 	const bool is_address = what && g_ascii_isdigit(what[0]);
-	if (!find_mm(output->session, tid, &mm, error) ||
+	if (!find_task(output->session, tid, &task, error) || !task_functions_check(&task, error) ||
 	    (is_address && !session_address(output->session, what, &output->asked, error)))
 		return false;
 	output->name = is_address ? NULL : what;
-	each_code(output->session, mm, read_functions, NULL);
-	session_read_names(output->session, output->session->guest);
-	each_code(output->session, mm, is_address ? add_function_around : add_functions, output);
+	task_functions_read(output->session, &task);
+	task_functions_each_code(output->session, &task,
+				 is_address ? add_function_around : add_functions, output);
 	if (!output->done && is_address)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",
 			    tid, what);

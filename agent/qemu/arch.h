@@ -114,12 +114,12 @@ struct arch {
 	 */
 	bool (*read_state)(void *qemu_vcpu, unsigned reg, uint64_t *ret);
 	/*
-	 * Makes a kernel see its programs' memory for a moment, where the processor keeps it from
-	 * that; then puts back what it returned, which is 0 if there was nothing to do. In a
-	 * callback of the vCPU. NULL: a kernel always sees it.
+	 * Gives the vCPU the right to read at an address for a moment, where QEMU reads by its
+	 * rights; then puts back what they were. False: there was nothing to do. In a callback of
+	 * the vCPU. NULL: QEMU reads everything.
 	 */
-	uint64_t (*open_programs)(struct vcpu *vcpu, uint64_t va);
-	void (*close_programs)(struct vcpu *vcpu, uint64_t before);
+	bool (*open_memory)(struct vcpu *vcpu, uint64_t va, uint64_t *before);
+	void (*close_memory)(struct vcpu *vcpu, uint64_t before);
 	unsigned n_regs;
 	unsigned sp, pc;
 	unsigned arguments[2]; /* registers of a function's first arguments */

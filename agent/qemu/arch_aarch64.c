@@ -109,9 +109,11 @@ static uint64_t a64_code_register(unsigned vcpu, unsigned number)
 	return va >> 55 & 1 ? va | UINT64_C(0xffff) << 48 : va & UINT64_MAX >> 16;
 }
 
-/* ---- memory of programs --------------------------------------------------------------- */
+/* ---- rights to read memory ------------------------------------------------------------- */
 
-#define PSTATE_PAN (UINT64_C(1) << 22) /* privileged access never */
+#define PSTATE_PAN  (UINT64_C(1) << 22) /* privileged access never */
+#define PSTATE_EL   UINT64_C(0xc)	/* 0: the vCPU executes a program */
+#define PSTATE_EL1H UINT64_C(0x5)
 /* Of cpsr: bits that QEMU keeps elsewhere than in its pstate. */
 #define ELSEWHERE (UINT64_C(0xf0000000) | 0x3c0 | 0xc00)
 
@@ -125,32 +127,42 @@ static void find_pstate(void)
 		pstate = (struct internals_state) { pc.offset + pc.size, sizeof(uint32_t) };
 }
 
-/* True if what is there is what QEMU's register cpsr shows. */
-static bool knows_pstate(struct vcpu *vcpu)
+static bool read_pstate(const struct vcpu *vcpu, uint64_t *ret)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	uint64_t cpsr;
 	pthread_once(&once, find_pstate);
-	return vcpu->qemu && pstate.size && vcpu_read(vcpu, A64_CPSR, &cpsr) &&
-	       internals_read_state(vcpu->qemu, pstate) == ((uint32_t)cpsr & ~ELSEWHERE);
+	*ret = vcpu->qemu && pstate.size ? internals_read_state(vcpu->qemu, pstate) : 0;
+	return vcpu->qemu && pstate.size;
+}
+
+/* True if it is what QEMU's register cpsr shows. */
+static bool is_pstate(struct vcpu *vcpu, uint64_t value)
+{
+	uint64_t cpsr;
+	return vcpu_read(vcpu, A64_CPSR, &cpsr) && value == ((uint32_t)cpsr & ~ELSEWHERE);
 }
 
 /*
  * QEMU up to 10.1 reads memory for plugins by the rights that the vCPU has now. So a kernel that
- * must not touch its programs' memory by accident does not see it.
+ * must not touch its programs' memory by accident does not see it, and a program not the kernel's.
  */
-static uint64_t a64_open_programs(struct vcpu *vcpu, uint64_t va)
+static bool a64_open_memory(struct vcpu *vcpu, uint64_t va, uint64_t *before)
 {
-	const bool is_program = !(va >> 55 & 1);
-	const uint64_t before =
-		is_program && knows_pstate(vcpu) ? internals_read_state(vcpu->qemu, pstate) : 0;
-	if (!(before & PSTATE_PAN))
-		return 0;
-	internals_write_state(vcpu->qemu, pstate, before & ~PSTATE_PAN);
-	return before;
+	const bool is_kernel_address = va >> 55 & 1;
+	if (!read_pstate(vcpu, before))
+		return false;
+	uint64_t rights = *before;
+	if (!is_kernel_address)
+		rights &= ~PSTATE_PAN;
+	else if (!(rights & PSTATE_EL))
+		rights |= PSTATE_EL1H;
+	if (rights == *before || !is_pstate(vcpu, *before))
+		return false;
+	internals_write_state(vcpu->qemu, pstate, rights);
+	return true;
 }
 
-static void a64_close_programs(struct vcpu *vcpu, uint64_t before)
+static void a64_close_memory(struct vcpu *vcpu, uint64_t before)
 {
 	internals_write_state(vcpu->qemu, pstate, before);
 }
@@ -161,8 +173,8 @@ const struct arch arch_aarch64 = {
 	.n_regs = A64_N_REGS,
 	.state_table = "vmstate_arm_cpu",
 	.kept = kept,
-	.open_programs = a64_open_programs,
-	.close_programs = a64_close_programs,
+	.open_memory = a64_open_memory,
+	.close_memory = a64_close_memory,
 	.sp = A64_SP,
 	.return_address = A64_X30,
 	.program_root = A64_TTBR0_EL1,

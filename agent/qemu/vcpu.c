@@ -226,10 +226,11 @@ bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size)
 {
 	if (size == 0)
 		return false;
-	const uint64_t before = all.arch->open_programs ? all.arch->open_programs(vcpu, va) : 0;
+	uint64_t before;
+	const bool is_open = all.arch->open_memory && all.arch->open_memory(vcpu, va, &before);
 	const bool is_read = qemu_plugin_read_memory_vaddr(va, vcpu->bytes, size);
-	if (before)
-		all.arch->close_programs(vcpu, before);
+	if (is_open)
+		all.arch->close_memory(vcpu, before);
 	if (!is_read || vcpu->bytes->len < size)
 		return false;
 	memcpy(buf, vcpu->bytes->data, size);

@@ -26,10 +26,10 @@ bool vms_flow_find_symbol(struct vms_guest *guest, const char *name, uint64_t *v
 	return found.is_there && !found.is_ambiguous;
 }
 
-char *vms_flow_name_place(struct vms_guest *guest, uint64_t va)
+char *vms_flow_name_place(struct vms_guest *guest, const struct vms_process *process, uint64_t va)
 {
 	struct vms_location location;
-	if (!vms_guest_locate(guest, NULL, va, &location) || !location.symbol)
+	if (!vms_guest_locate(guest, process, va, &location) || !location.symbol)
 		return NULL;
 	if (location.offset)
 		return g_strdup_printf("%s+0x%" G_GINT64_MODIFIER "x", location.symbol,

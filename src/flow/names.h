@@ -6,8 +6,11 @@
 
 /* Finds the address of a symbol. False: there is none, or several with different addresses. */
 bool vms_flow_find_symbol(struct vms_guest *guest, const char *name, uint64_t *va);
-/* Returns the name of a place in code, as "vfs_read+0x8", or NULL. Newly allocated. */
-char *vms_flow_name_place(struct vms_guest *guest, uint64_t va);
+/*
+ * Returns the name of a place in code, of the kernel or of the programs of `process` (NULL: none),
+ * as "vfs_read+0x8", or NULL. Newly allocated.
+ */
+char *vms_flow_name_place(struct vms_guest *guest, const struct vms_process *process, uint64_t va);
 /* Appends operations to an array of struct vms_op that leave a register, or a part of it, on the
  * stack. */
 void vms_flow_push_register(const struct vms_arch *arch, const struct vms_reg_part *part,

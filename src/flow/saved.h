@@ -36,12 +36,13 @@ uint32_t vms_saved_check(const void *bytes, size_t size);
 typedef struct vms_flow_writer vms_flow_writer;
 
 /*
- * Begins a file, which gets its name when it is complete. `guest` names the places; NULL: they keep
- * the names that they have. It must outlive the writer. Errors: IO, PERMISSION.
+ * Begins a file, which gets its name when it is complete. `guest` names the places, those in
+ * programs by `process` (NULL: none); NULL: they keep the names that they have. Both must outlive
+ * the writer. Errors: IO, PERMISSION.
  */
 struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest *guest,
-					     uint64_t begin_ns, uint64_t begin_real_ns,
-					     GError **error);
+					     const struct vms_process *process, uint64_t begin_ns,
+					     uint64_t begin_real_ns, GError **error);
 /*
  * Adds a record. Errors: IO (the disk is full, …), INVALID_ARGUMENT (a probe has more text than a
  * file can hold). Nothing can be added after an error.

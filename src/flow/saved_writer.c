@@ -12,6 +12,7 @@
 struct vms_flow_writer {
 	struct vms_outfile *file;
 	struct vms_guest *guest;
+	const struct vms_process *process;
 	GByteArray *buffer; /* what is not written yet */
 	size_t piece;	    /* in the buffer: where the piece that is being made begins */
 	GHashTable *probes; /* a reference to struct vms_probe → its number + 1 */
@@ -138,9 +139,10 @@ static bool put_place(struct vms_flow_writer *writer, const struct vms_flow_plac
 	    (place->common && !number_probe(writer, place->common, &common)) ||
 	    (place->returned && !number_probe(writer, place->returned, &returned)))
 		return false;
-	g_autofree char *name = place->name || !writer->guest
-					? g_strdup(place->name)
-					: vms_flow_name_place(writer->guest, place->va);
+	g_autofree char *name =
+		place->name || !writer->guest
+			? g_strdup(place->name)
+			: vms_flow_name_place(writer->guest, writer->process, place->va);
 	begin_piece(writer, VMS_SAVED_PLACE_PIECE);
 	put_u32(writer, number);
 	put_u32(writer, (place->is_after ? VMS_SAVED_AFTER : 0) |
@@ -177,8 +179,8 @@ static void unref_place(gpointer place)
 }
 
 struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest *guest,
-					     uint64_t begin_ns, uint64_t begin_real_ns,
-					     GError **error)
+					     const struct vms_process *process, uint64_t begin_ns,
+					     uint64_t begin_real_ns, GError **error)
 {
 	struct vms_outfile *file = vms_outfile_open(path, error);
 	if (!file)
@@ -187,6 +189,7 @@ struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest 
 	writer->file = file;
 	writer->before = vms_outfile_size(file);
 	writer->guest = guest;
+	writer->process = process;
 	writer->buffer = g_byte_array_sized_new(2 * BUFFER_BYTES);
 	writer->probes = g_hash_table_new_full(NULL, NULL, unref_probe, NULL);
 	writer->places = g_hash_table_new_full(NULL, NULL, unref_place, NULL);
@@ -352,7 +355,7 @@ bool vms_flow_report_save(const struct vms_flow_report *report, struct vms_guest
 	if (!vms_options_copy(given, &saved, sizeof(saved), "vms_flow_saved", error))
 		return false;
 	g_autoptr(vms_flow_writer) writer =
-		vms_flow_writer_open(path, guest, saved.begin_ns, saved.begin_real_ns, error);
+		vms_flow_writer_open(path, guest, NULL, saved.begin_ns, saved.begin_real_ns, error);
 	if (!writer)
 		return false;
 	for (size_t i = 0; i < vms_flow_report_count(report); i++)

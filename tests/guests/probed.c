@@ -25,6 +25,10 @@ long step(uint64_t *sum, long i); /* i + 7 */
 long load(const void *address);
 extern const char after_load[];
 
+__asm__(".type call_kernel, %function\n"
+	".type step, %function\n"
+	".type leaf, %function\n"
+	".type load, %function\n");
 #if defined(__x86_64__)
 __asm__(".globl call_kernel, the_call, after_call, step, the_step, after_step, the_branch\n"
 	".globl leaf, the_return, after_branch, load, the_load, after_load\n"

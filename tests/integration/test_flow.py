@@ -196,6 +196,10 @@ class Flow(Tracer):
         for va in places[name]:
             self.assertIn(f"{va:#x}", run.err)
 
+
+class Words(Tracer):
+    """What a user writes wrongly."""
+
     def test_wrong_words(self):
         for arguments, status, message in (
                 (["do_sys_openat3"], 1, "did you mean do_sys_openat2"),
@@ -330,7 +334,7 @@ class Calls:
         self.assertEqual(len(records), 2)
 
 
-class X86(Flow, Calls, unittest.TestCase):
+class X86(Flow, Calls, Words, unittest.TestCase):
     pc, first_size = "rip", 5
     data_places = (("init_task+8", "is in init_task, which is data:"),)
     lseek = "ksys_lseek", "arg0", "arg1"

@@ -57,8 +57,8 @@ static void answer(const struct fake *fake)
 	dprintf(fd, greeting);
 	while (in && fgets(line, sizeof(line), in)) {
 		const char *id = strstr(line, "\"id\":");
-		dprintf(fd, "{\"return\": %s, \"id\": %d}\n", result_of(line, fake->memory),
-			id ? atoi(id + strlen("\"id\":")) : 0);
+		dprintf(fd, "{\"return\": %s, \"id\": %lld}\n", result_of(line, fake->memory),
+			id ? atoll(id + strlen("\"id\":")) : 0);
 	}
 }
 
