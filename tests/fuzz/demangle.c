@@ -6,6 +6,7 @@
  */
 #include "symbol/demangle.h"
 #include <glib.h>
+#include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
