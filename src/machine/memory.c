@@ -9,10 +9,8 @@
 #define CACHE_BLOCKS (CACHE_BYTES / VMS_PREFETCH_SIZE) /* at most */
 #define CACHE_WALKS  256
 #define START_BYTES  65536u /* see vms_memory_read_start */
-#define CACHE_WAYS   2
-/* How many blocks of an epoch to read ahead in the next one: 12 for a vCPU, if all goes well. */
-#define USED_MAX      512
-#define USED_MAX_VCPU 64 /* by the memory of one vCPU */
+/* How many blocks of an epoch to read ahead in the next one. */
+#define USED_MAX 64
 
 /* A block of physical memory. The cache reads a block as a whole. */
 struct cached_block {
@@ -34,10 +32,7 @@ struct used_blocks {
 	uint64_t pa[USED_MAX];
 };
 
-/*
- * Translations are cached direct-mapped, blocks in sets of CACHE_WAYS: the stacks of many vCPUs
- * would replace each other. An entry is valid only in the epoch in which it was made.
- */
+/* Both caches are direct-mapped. An entry is valid only in the epoch in which it was made. */
 struct vms_memory {
 	struct vms_machine *machine;
 	const struct vms_arch *arch;
@@ -50,24 +45,14 @@ struct vms_memory {
 	struct used_blocks used;
 };
 
-/* Returns where the block at `pa` is, or else which one it replaces: that of the oldest epoch. */
 static struct cached_block *slot_of(struct vms_memory *memory, uint64_t pa)
 {
-	const size_t n_sets = CACHE_BYTES / memory->block_size / CACHE_WAYS;
-	struct cached_block *set = &memory->blocks[pa / memory->block_size % n_sets * CACHE_WAYS];
-	struct cached_block *oldest = set;
-	for (size_t i = 0; i < CACHE_WAYS; i++) {
-		if (set[i].pa == pa)
-			return &set[i];
-		if (set[i].epoch < oldest->epoch)
-			oldest = &set[i];
-	}
-	return oldest;
+	return &memory->blocks[pa % CACHE_BYTES / memory->block_size];
 }
 
 static uint8_t *bytes_of(struct vms_memory *memory, const struct cached_block *block)
 {
-	return &memory->bytes[(size_t)(block - memory->blocks) * memory->block_size];
+	return &memory->bytes[block->pa % CACHE_BYTES];
 }
 
 static bool is_of_one_vcpu(const struct vms_memory *memory)
@@ -99,21 +84,21 @@ static bool take_prefetched(struct vms_memory *memory, const struct cached_block
  */
 static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 {
-	struct vms_phys_part parts[USED_MAX];
+	struct vms_phys_part parts[USED_MAX] = { 0 };
 	size_t n = 0;
 	for (size_t i = 0; i < memory->used.n; i++) {
 		struct cached_block *block = slot_of(memory, memory->used.pa[i]);
 		if (block->epoch == epoch)
-			continue; /* others have the slots already */
+			continue; /* another block has the slot already */
 		block->epoch = epoch;
 		block->pa = memory->used.pa[i];
 		if (!take_prefetched(memory, block))
 			parts[n++] = (struct vms_phys_part) { block->pa, memory->block_size,
 							      bytes_of(memory, block) };
 	}
-	size_t read = 0, more = n > 0 && vms_memory_pin(memory);
-	for (; more > 0 && read < n; read += more)
-		more = vms_machine_read_parts(memory->machine, parts + read, n - read);
+	size_t read = 0;
+	if (n > 0 && vms_memory_pin(memory))
+		read = vms_machine_read_parts(memory->machine, parts, n);
 	for (size_t i = read; i < n; i++)
 		slot_of(memory, parts[i].pa)->epoch = 0;
 	memory->used.epoch = epoch;
@@ -123,8 +108,7 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 /* Notes that a block was used in this epoch, for the next one to read it ahead. */
 static void note_use(struct vms_memory *memory, struct cached_block *block)
 {
-	const size_t limit = is_of_one_vcpu(memory) ? USED_MAX_VCPU : USED_MAX;
-	if (block->used != block->epoch && memory->used.n < limit) {
+	if (block->used != block->epoch && memory->used.n < USED_MAX) {
 		memory->used.pa[memory->used.n++] = block->pa;
 		if (is_of_one_vcpu(memory))
 			vms_machine_prefetch(memory->machine, (unsigned)memory->vcpu, block->pa);

@@ -111,7 +111,7 @@ static void test_read_ahead(void)
 	static const struct {
 		size_t most; /* parts that the machine reads in one go */
 		uint64_t reads;
-	} cases[] = { { 0, 8 }, { 3, 3 }, { 8, 1 }, { 100, 1 } };
+	} cases[] = { { 0, 8 }, { 3, 6 }, { 8, 1 }, { 100, 1 } };
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
 		struct fixture f;
 		start(&f, false);
