@@ -95,7 +95,8 @@ void vms_capture_stack(struct vms_guest *guest, struct vms_memory *memory,
 	copy->process = NULL;
 	if (!process) {
 		vms_walk(guest, memory, regs, depth, ret);
-	} else if (vms_walk_to_user(guest, memory, regs, depth, ret, &copy->regs)) {
+	} else if (vms_walk_to_user(guest, memory, regs, depth, ret, &copy->regs) &&
+		   (ret->n_kernel == 0 || vms_guest_enter_process(guest, memory, process))) {
 		copy->process = process;
 		copy_user_stack(guest, memory, copy);
 	}

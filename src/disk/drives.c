@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "disk/drives.h"
 #include "disk/ext4.h"
+#include "disk/lvm.h"
 #include "disk/partitions.h"
 #include "disk/qcow2.h"
 #include "machine/host/identity.h"
@@ -34,6 +35,8 @@ struct vms_drives {
 	bool is_scanned, has_failed;
 	GPtrArray *disks;   /* struct vms_file_source */
 	GPtrArray *volumes; /* struct vms_ext4 */
+	struct vms_lvm *lvm;
+	GPtrArray *logical; /* struct vms_lvm_volume; NULL until they are looked for */
 	GString *obstacles; /* why disks cannot be read */
 };
 
@@ -61,6 +64,7 @@ struct vms_drives *vms_drives_new(pid_t pid)
 	drives->has_process = pid > 0 && vms_host_identity_open(&drives->process, pid, NULL);
 	drives->disks = g_ptr_array_new_with_free_func(free_disk);
 	drives->volumes = g_ptr_array_new_with_free_func(free_volume);
+	drives->lvm = vms_lvm_new();
 	drives->obstacles = g_string_new(NULL);
 	return drives;
 }
@@ -76,6 +80,9 @@ void vms_drives_unref(struct vms_drives *drives)
 	if (!drives || !g_atomic_ref_count_dec(&drives->refs))
 		return;
 	g_ptr_array_unref(drives->volumes);
+	if (drives->logical)
+		g_ptr_array_unref(drives->logical);
+	vms_lvm_free(drives->lvm);
 	g_ptr_array_unref(drives->disks);
 	g_string_free(drives->obstacles, TRUE);
 	if (drives->has_process)
@@ -251,7 +258,6 @@ static const char *name_contents(const struct vms_file_source *disk,
 		const char *magic, *name;
 	} known[] = {
 		{ 0, "LUKS\xba\xbe", "it is encrypted (LUKS)" },
-		{ 512, "LABELONE", "it is a volume of LVM, which is not read" },
 		{ 0, "XFSB", "its file system is xfs, which is not read" },
 		{ 0x10040, "_BHRfS_M", "its file system is btrfs, which is not read" },
 		{ 1024, "\x10\x20\xf5\xf2", "its file system is f2fs, which is not read" },
@@ -275,13 +281,28 @@ static void add_volumes(struct vms_drives *drives, const struct vms_file_source 
 		const struct vms_partition *part = &g_array_index(parts, struct vms_partition, i);
 		g_autoptr(GError) error = NULL;
 		struct vms_ext4 *fs = vms_ext4_open(disk, part->offset, part->size, &error);
-		const char *contents = fs ? NULL : name_contents(disk, part);
 		if (fs)
 			g_ptr_array_add(drives->volumes, fs);
-		else if (contents)
+		if (fs || vms_lvm_add(drives->lvm, disk, part->offset, part->size))
+			continue;
+		const char *contents = name_contents(disk, part);
+		if (contents)
 			note_obstacle(drives, path, contents);
 		else if (!g_error_matches(error, VMS_ERROR, VMS_ERROR_NOT_FOUND))
 			note_obstacle(drives, path, error->message);
+	}
+}
+
+/* Adds what logical volumes hold, once all disks are known that they may lie on. */
+static void add_logical_volumes(struct vms_drives *drives)
+{
+	drives->logical = vms_lvm_list(drives->lvm);
+	for (guint i = 0; i < drives->logical->len; i++) {
+		const struct vms_lvm_volume *volume = drives->logical->pdata[i];
+		if (volume->obstacle)
+			note_obstacle(drives, volume->name, volume->obstacle);
+		else
+			add_volumes(drives, &volume->source, volume->name);
 	}
 }
 
@@ -307,6 +328,7 @@ static void scan(struct vms_drives *drives)
 			note_obstacle(drives, file->path, error->message);
 		g_free(disk);
 	}
+	add_logical_volumes(drives);
 	if (files->len == 0)
 		g_string_append(drives->obstacles, "QEMU has none open as a file of this host");
 }

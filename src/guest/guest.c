@@ -314,6 +314,13 @@ void vms_guest_note_address(struct vms_guest *guest, struct vms_memory *memory,
 		guest->ops->note_address(guest->system, memory, process, va);
 }
 
+bool vms_guest_enter_process(struct vms_guest *guest, struct vms_memory *memory,
+			     const struct vms_process *process)
+{
+	return !VMS_GUEST_HAS(guest, enter_process) ||
+	       guest->ops->enter_process(guest->system, memory, process);
+}
+
 bool vms_guest_user_code(struct vms_guest *guest, struct vms_memory *memory,
 			 const struct vms_process *process, uint64_t va, struct vms_mapping *ret)
 {

@@ -94,6 +94,8 @@ struct vms_guest_ops {
 	void (*note_address)(void *system, struct vms_memory *memory,
 			     const struct vms_process *process, uint64_t va);
 	void (*read_files)(void *system);
+	bool (*enter_process)(void *system, struct vms_memory *memory,
+			      const struct vms_process *process);
 	bool (*user_code)(void *system, struct vms_memory *memory,
 			  const struct vms_process *process, uint64_t va, struct vms_mapping *ret);
 	bool (*next_code)(void *system, uint64_t mm, uint64_t va, unsigned *areas,

@@ -48,6 +48,13 @@ bool vms_guest_is_entry_text(const struct vms_guest *guest, uint64_t pc);
 bool vms_guest_user_code(struct vms_guest *guest, struct vms_memory *memory,
 			 const struct vms_process *process, uint64_t va, struct vms_mapping *ret);
 /*
+ * Has `memory` read user addresses as a process does. A CPU that runs the kernel may have loaded
+ * the page tables of the task that it switches to, or others for a moment. False if the process has
+ * no memory any more.
+ */
+bool vms_guest_enter_process(struct vms_guest *guest, struct vms_memory *memory,
+			     const struct vms_process *process);
+/*
  * Gets registers that lead to the kernel's memory, through its own page tables if these are known.
  * All are assumed (vms_regs_assume), none is known. False if no kernel was recognised. Any thread
  * may call it.

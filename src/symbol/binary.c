@@ -28,7 +28,6 @@ struct vms_binary {
 	struct vms_file_source source;
 	struct vms_file_source copy; /* of this host; empty if there is none */
 	bool has_sought_copy;
-	bool has_attachment;
 	void *attachment; /* see vms_binary_attachment */
 	void (*free_attachment)(void *attachment);
 };
@@ -245,6 +244,12 @@ static void replace_functions(struct vms_binary *binary, struct vms_elf_image *e
 	__atomic_store_n(&binary->elf, elf, __ATOMIC_RELEASE);
 }
 
+/* True if headers tell more than those that are known: where the unwind tables are, too. */
+static bool is_more(const struct vms_binary *binary, const struct vms_elf_image *elf)
+{
+	return !binary->elf || elf->n_sections > binary->elf->n_sections;
+}
+
 /* Reads all anew. True if that is more than was known. The caller holds `reading`. */
 static bool read_again(struct vms_binary *binary)
 {
@@ -252,7 +257,8 @@ static bool read_again(struct vms_binary *binary)
 	struct vms_elf_image *elf = read_elf(binary, NULL);
 	struct vms_symbol_table *functions = elf ? read_functions(binary, elf) : NULL;
 	if (functions &&
-	    vms_symbol_table_count(functions) > vms_symbol_table_count(binary->functions)) {
+	    (is_more(binary, elf) ||
+	     vms_symbol_table_count(functions) > vms_symbol_table_count(binary->functions))) {
 		replace_functions(binary, elf, functions);
 		return true;
 	}
@@ -290,8 +296,7 @@ void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_
 			    void (*free)(void *attachment))
 {
 	g_mutex_lock(&binary->lock);
-	if (!binary->has_attachment) {
-		binary->has_attachment = true;
+	if (!binary->attachment) {
 		binary->free_attachment = free;
 		binary->attachment = make(binary);
 	}

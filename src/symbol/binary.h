@@ -47,9 +47,10 @@ struct vms_symbol_table *vms_binary_known_functions(const struct vms_binary *bin
 bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns);
 
 /*
- * Returns what another part of the library keeps with the binary. The first call has `make` make
- * it, which must not read the binary. It is freed by `free` with the binary. There is one for each
- * binary, so all callers pass the same functions. NULL if `make` returned that.
+ * Returns what another part of the library keeps with the binary. While there is nothing,
+ * each call has `make` make it, which must not read the binary. It is freed by `free` with the
+ * binary. There is one for each binary, so all callers pass the same functions. NULL if `make`
+ * returned that: what it needs may come with a refresh.
  */
 void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
 			    void (*free)(void *attachment));

@@ -132,9 +132,9 @@ static bool is_internal(const char *name)
 	return name[0] == '_' && name[1] != 'Z' && name[1] != 'R';
 }
 
-/* Adds functions whose names are internal, or those whose names are not. */
+/* Adds functions whose names are internal, or those whose names are not; local or not. */
 static void add_present_functions(struct reading *reading, const struct table *symbols,
-				  const struct table *strings, bool internal)
+				  const struct table *strings, bool internal, bool local)
 {
 	Elf64_Sym symbol;
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
@@ -143,7 +143,7 @@ static void add_present_functions(struct reading *reading, const struct table *s
 			continue;
 		const char *name = get_name(strings, symbol.st_name);
 		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
-		if (name && is_internal(name) == internal)
+		if (name && is_local == local && is_internal(name) == internal)
 			add_function(reading, name, symbol.st_value, symbol.st_size,
 				     is_local ? 't' : 'T');
 	}
@@ -158,9 +158,9 @@ static bool add_functions(struct reading *reading, const struct vms_file_source 
 		return false;
 	read_table(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
 	read_table(source, place->strings, place->strings_size, &strings);
-	/* Of several names of one function, the table gives the first. */
-	for (int internal = 0; internal <= 1 && symbols.bytes && strings.bytes; internal++)
-		add_present_functions(reading, &symbols, &strings, internal);
+	/* Of several names of one function, the table gives the first. Tools add local names. */
+	for (unsigned i = 0; i < 4 && symbols.bytes && strings.bytes; i++)
+		add_present_functions(reading, &symbols, &strings, i & 2, i & 1);
 	const bool is_whole = symbols.is_whole && strings.is_whole;
 	clear_table(&symbols);
 	clear_table(&strings);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/demangle.h"
+#include "symbol/demangle_rust.h"
 #include <glib.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,12 +66,11 @@ static bool repeats_itself(const char *name)
 	return repeats > REPEATS_LIMIT;
 }
 
-char *vms_demangle(const char *name, size_t *budget)
+/* Demangles a name of `size` bytes as C++, and as Rust did before its names began with "_R". */
+static char *demangle_cxx(const char *name, size_t size, size_t *budget)
 {
-	const size_t size = strnlen(name, NAME_LIMIT);
 	int status;
-	if (strncmp(name, "_Z", 2) != 0 || size == NAME_LIMIT || *budget < size ||
-	    repeats_itself(name))
+	if (strncmp(name, "_Z", 2) != 0 || repeats_itself(name))
 		return NULL;
 	char *made = __cxa_demangle(name, NULL, NULL, &status);
 	const size_t made_size = made ? strlen(made) : 0;
@@ -82,4 +82,16 @@ char *vms_demangle(const char *name, size_t *budget)
 	if (has_rust_hash(text))
 		make_rust_readable(text);
 	return g_string_free(text, FALSE);
+}
+
+char *vms_demangle(const char *name, size_t *budget)
+{
+	const size_t size = strnlen(name, NAME_LIMIT);
+	if (size == NAME_LIMIT || *budget < size)
+		return NULL;
+	if (strncmp(name, "_R", 2) != 0)
+		return demangle_cxx(name, size, budget);
+	char *text = vms_demangle_rust(name, OUTPUT_LIMIT);
+	*budget -= MIN(*budget, size + (text ? strlen(text) : 0));
+	return text;
 }

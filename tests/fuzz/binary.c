@@ -4,7 +4,7 @@
  * says which. The rest is the file.
  *
  * Covers: src/symbol/binary.c src/symbol/binary_functions.c src/symbol/elf_image.c
- * src/symbol/file_source.c src/symbol/demangle.c.
+ * src/symbol/file_source.c.
  */
 #include "symbol/binary.h"
 #include "base/bytes.h"

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A disk of any content: its partitions, an ext4 file system, a qcow2 image, which may be based on
- * itself. Input: a byte that says how to read it, then parts of the disk: offset (3 bytes), size (1
- * byte), bytes. The rest of the disk is zeros.
+ * itself, logical volumes. Input: a byte that says how to read it, then parts of the disk: offset
+ * (3 bytes), size (1 byte), bytes. The rest of the disk is zeros.
  *
- * Covers: src/disk/partitions.c src/disk/ext4.c src/disk/qcow2.c.
+ * Covers: src/disk/partitions.c src/disk/ext4.c src/disk/qcow2.c
+ * src/disk/lvm.c src/disk/lvm_text.c.
  */
 #include "base/bytes.h"
 #include "disk/ext4.h"
+#include "disk/lvm.h"
 #include "disk/partitions.h"
 #include "disk/qcow2.h"
 
 #define DISK_SIZE (512u << 10)
 #define INODES	  24
 
-enum { PARTITIONS, FILE_SYSTEM, IMAGE, IMAGE_ON_ITSELF, N_KINDS };
+enum { PARTITIONS, FILE_SYSTEM, IMAGE, IMAGE_ON_ITSELF, VOLUMES, N_KINDS };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -84,6 +86,22 @@ static void read_image(struct vms_bytes input, bool is_based)
 	vms_file_source_clear(&disk);
 }
 
+/* Reads the volumes of a group whose second half is on another disk. */
+static void read_volumes(const struct vms_file_source *disk)
+{
+	struct vms_lvm *lvm = vms_lvm_new();
+	vms_lvm_add(lvm, disk, 0, disk->size / 2);
+	vms_lvm_add(lvm, disk, disk->size / 2, disk->size / 2);
+	g_autoptr(GPtrArray) volumes = vms_lvm_list(lvm);
+	for (guint i = 0; i < volumes->len; i++) {
+		const struct vms_lvm_volume *volume = volumes->pdata[i];
+		g_assert_true((volume->obstacle != NULL) == (volume->source.read == NULL));
+		if (!volume->obstacle)
+			read_some(&volume->source);
+	}
+	vms_lvm_free(lvm);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct vms_bytes input = { data, size };
@@ -95,6 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct vms_file_source disk = make_disk(input);
 	if (kind == PARTITIONS)
 		read_partitions(&disk);
+	else if (kind == VOLUMES)
+		read_volumes(&disk);
 	else
 		read_file_system(&disk, 0, disk.size);
 	vms_file_source_clear(&disk);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Files in images of disks, as e2fsprogs, sfdisk and qemu-img make them, read by tests/tools/drives.c."""
 import functools
+import lzma
 import pathlib
 import random
 import struct
@@ -12,6 +13,8 @@ from testbed import BUILD
 
 TOOL = BUILD / "tests" / "tools" / "drives-tool"
 SIZE = 16 << 20
+MIB = 1 << 20
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run(*words, **options):
@@ -117,8 +120,7 @@ class DiskImages(Images, unittest.TestCase):
         """The file system is on no disk that can be read: what there is, is told."""
         image = self.make_file_system("-t", "ext4")
         for content, reason in ((b"LUKS\xba\xbe", "it is encrypted (LUKS)"),
-                                (bytes(512) + b"LABELONE", "is a volume of LVM"), (b"XFSB", "is xfs"),
-                                (bytes(0x10040) + b"_BHRfS_M", "is btrfs")):
+                                (b"XFSB", "is xfs"), (bytes(0x10040) + b"_BHRfS_M", "is btrfs")):
             disk = self.folder / "unknown"
             disk.write_bytes(content.ljust(1 << 20, b"\0"))
             self.refuse(f"{disk}: ", image, disk)
@@ -136,6 +138,70 @@ class DiskImages(Images, unittest.TestCase):
         self.check(image, self.make_disk("dos", first + "start=4096\n", image, 4096))
         logical = f"x1 : {first}x2 : start=4096, type=5\nx5 : start=6144, size=1000\nx6 : start=10240\n"
         self.check(image, self.make_disk("dos", logical, image, 10240))
+
+    # ---- logical volumes
+
+    # What lvm2 2.03.16 has written to the begin of two physical volumes, and what its lvs says of the group:
+    # LV      Start PE Ranges                 Ext
+    # root        0 /dev/vdb:3-7              1.00m
+    # root        5 /dev/vdc:0-5              1.00m
+    # root       11 /dev/vdb:8-12             1.00m
+    # striped     0 /dev/vdb:0-1 /dev/vdc:6-7 1.00m
+    ROOT = ((0, 3, 5), (1, 0, 6), (0, 8, 5))
+
+    def make_physical_volumes(self, image):
+        """Two physical volumes, with a file system in the logical volume "root"."""
+        content, at, volumes = image.read_bytes(), 0, []
+        for i in range(2):
+            begin = lzma.decompress((HERE / "lvm" / f"volume{i}.xz").read_bytes())
+            volumes.append(bytearray(begin.ljust(40 * MIB, b"\0")))
+        for i, extent, n in self.ROOT:
+            place = (1 + extent) * MIB  # pe_start is 2048 sectors
+            volumes[i][place:place + n * MIB] = content[at:at + n * MIB]
+            at += n * MIB
+        return volumes
+
+    def write_disks(self, volumes):
+        paths = []
+        for volume in volumes:
+            paths.append(self.folder / f"volume{len(list(self.folder.iterdir()))}")
+            paths[-1].write_bytes(volume)
+        return paths
+
+    def test_logical_volumes(self):
+        image = self.make_file_system("-t", "ext4")
+        first, second = self.write_disks(self.make_physical_volumes(image))
+        self.check(image, second, first)
+        partitioned = self.folder / "partitioned"
+        run("truncate", "-s", "48M", partitioned)
+        run("/sbin/sfdisk", "-q", "--label", "dos", partitioned,
+            input=b"x1 : start=2048, size=2048\nx2 : start=4096, type=5\nx5 : start=6144, type=8e\n")
+        run("dd", f"if={first}", f"of={partitioned}", "seek=6144", "bs=512", "conv=notrunc,sparse")
+        self.check(image, partitioned, second)
+        self.refuse("debian-vg/root: a disk of its group is missing", image, first)
+        self.refuse("debian-vg/striped: it is not linear", image, first)
+
+    def test_description_of_volumes(self):
+        """The newest text counts; it goes round at the end of its area; what is damaged is left out."""
+        image = self.make_file_system("-t", "ext4")
+        first, second = self.make_physical_volumes(image)
+        area, = struct.unpack_from("<Q", first, 512 + 32 + 40 + 2 * 16)
+        at, size = struct.unpack_from("<QQ", first, area + 40)
+        text = bytes(first[area + at:area + at + size])
+        self.assertTrue(text.startswith(b"debian-vg {"))
+        older = text.replace(b"seqno = 8", b"seqno = 7").replace(b"start_extent = 5", b"start_extent = 9")
+        self.assertNotEqual(older, text)
+        end, = struct.unpack_from("<Q", first, area + 32)
+        first[area + at:area + at + size] = bytes(size)
+        first[area + end - 777:area + end] = text[:777]
+        first[area + 512:area + 512 + size - 777] = text[777:]
+        struct.pack_into("<Q", first, area + 40, end - 777)
+        second[area + at:area + at + size] = older
+        self.check(image, *self.write_disks((second, first)))
+        second[area + at:area + at + size] = text[:-200].ljust(size, b"{")
+        self.check(image, *self.write_disks((second, first)))
+        first[area + end - 777:area + end - 767] = b"}" * 10
+        self.refuse("none of the disks", image, *self.write_disks((second, first)))
 
     # ---- images
 

@@ -183,6 +183,49 @@ static void test_late(void)
 	}
 }
 
+/* Keeps the last section, once the headers of sections are there. */
+static void *keep_section(struct vms_binary *binary)
+{
+	const struct vms_elf_image *elf = vms_binary_elf(binary);
+	return elf && elf->n_sections ? g_memdup2(&elf->sections[1], sizeof(Elf64_Shdr)) : NULL;
+}
+
+/* A program without functions, whose headers come late, gets what others keep of it later. */
+static void test_late_without_functions(void)
+{
+	enum { SECTIONS = 2 * VMS_FILE_BLOCK, SIZE = 3 * VMS_FILE_BLOCK };
+	const Elf64_Ehdr header = {
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			     EV_CURRENT },
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_ehsize = sizeof(header),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_shoff = SECTIONS,
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = 2,
+	};
+	const Elf64_Shdr section = { .sh_type = SHT_PROGBITS, .sh_addr = 0x1234 };
+	const uint64_t begins[] = { 0, SECTIONS }, second = UINT64_C(1000000000);
+	for (size_t i = 0; i < G_N_ELEMENTS(begins); i++) {
+		uint8_t *bytes = g_malloc0(SIZE);
+		memcpy(bytes, &header, sizeof(header));
+		memcpy(bytes + SECTIONS + sizeof(section), &section, sizeof(section));
+		struct holes holes = { vms_file_source_of_memory(bytes, SIZE), begins[i], SIZE };
+		const struct vms_file_source source = { SIZE, read_around_holes, NULL, &holes };
+		g_autoptr(vms_binary) binary = vms_binary_new("late", &source);
+		g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(binary)), ==, 0);
+		g_assert_null(vms_binary_attachment(binary, keep_section, g_free));
+		holes.begin = holes.end = UINT64_MAX / 2;
+		g_assert_true(vms_binary_refresh(binary, vms_clock_now_ns() + second));
+		const Elf64_Shdr *kept = vms_binary_attachment(binary, keep_section, g_free);
+		g_assert_nonnull(kept);
+		g_assert_cmphex(kept->sh_addr, ==, 0x1234);
+		g_assert_true(vms_binary_attachment(binary, keep_section, g_free) == kept);
+		vms_file_source_clear(&holes.whole);
+	}
+}
+
 /* A file whose begin never comes is read ever more rarely. */
 static void test_late_for_ever(void)
 {
@@ -249,6 +292,78 @@ static void test_demangle(void)
 	g_assert_null(vms_demangle("_ZN3foo3barEi", &budget));
 }
 
+/* As c++filt reads them, without hashes and types of constants; most are of RFC 2603 and rustc. */
+static void test_demangle_rust(void)
+{
+	static const struct {
+		const char *name, *readable;
+	} names[] = {
+		{ "_RNvC6_123foo3bar", "123foo::bar" },
+		{ "_RNvCskwGfYPst2Cb_3foo16example_function", "foo::example_function" },
+		{ "_RNvCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
+		  "utf8_idents::საჭმელად_გემრიელი_სადილი" },
+		{ "_RNCNCNgCs6DXkGYLi8lr_2cc5spawn00B5_", "cc::spawn::{closure#0}::{closure#0}" },
+		{ "_RNCINkXs25_NgCsbmNqQUJIY6D_4core5sliceINyB9_4IterhENuNgNoBb_"
+		  "4iter8iterator8Iterator9rpositionNCNgNpB9_6memchr7memrchrs_0E0Bb_",
+		  "<core::slice::Iter<u8> as "
+		  "core::iter::iterator::Iterator>::rposition::<core::slice::memchr::memrchr::{"
+		  "closure#1}>::{closure#0}" },
+		{ "_RINbNbCskIICzLVDPPb_5alloc5alloc8box_freeDINbNiB4_5boxed5FnBoxuEp6OutputuEL_"
+		  "ECs1iopQbuBiw2_3std",
+		  "alloc::alloc::box_free::<dyn alloc::boxed::FnBox<(), Output = ()>>" },
+		{ "_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3newCs15kBYyAo9fc_7mycrate",
+		  "<std::path::PathBuf>::new" },
+		{ "_RNvXs_Cs1234_7mycrateNtB4_3FooNtNtCs5_4core3fmt5Debug3fmt",
+		  "<mycrate::Foo as core::fmt::Debug>::fmt" },
+		{ "_RINvNtC3std3mem8align_ofdE", "std::mem::align_of::<f64>" },
+		{ "_RNvYNtC4main3FooNtC4main3Bar3baz", "<main::Foo as main::Bar>::baz" },
+		{ "_RINvC1a1fKj7b_E", "a::f::<123>" },
+		{ "_RINvC1a1fKb1_Kc76_Kin5_E", "a::f::<true, 'v', -5>" },
+		{ "_RINvC1a1fRL_eQL0_hE", NULL },
+		{ "_RINvC1a1fFG_RL0_hRL1_tEuE", NULL },
+		{ "_RINvC1a1fFUKCjEmE", "a::f::<unsafe extern \"C\" fn(usize) -> u32>" },
+		{ "_RINvC1a1fDNtC1b1TEL_E", "a::f::<dyn b::T>" },
+		{ "_RINvC1a1fTjETjhEE", "a::f::<(usize,), (usize, u8)>" },
+		{ "_RINvC1a1fAjj4_SePhOiE", "a::f::<[usize; 4], [str], *const u8, *mut isize>" },
+		{ "_RNvC1a1f.llvm.123", "a::f" },
+		{ "_RNvNtNtNtC1a1b1c1d1e", "a::b::c::d::e" },
+		{ "_RNCNvC1a1f0", "a::f::{closure#0}" },
+		{ "_RNSNvC1a1f4dropB3_", "a::f::{shim:drop#0}" },
+		{ "_RINvC1a1fDG_INtC1b1TRL0_hEp1OjEL_E",
+		  "a::f::<dyn for<'a> b::T<&'a u8, O = usize>>" },
+		{ "_RINvC1a1fpE", "a::f::<_>" },
+		{ "_RINvC1a1fzvE", "a::f::<!, ...>" },
+		{ "_R", NULL },
+		{ "_RNvC1a", NULL },
+		{ "_RNvC9a1b", NULL },
+		{ "_RB_", NULL },
+	};
+	size_t budget = BUDGET;
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *readable = vms_demangle(names[i].name, &budget);
+		g_assert_cmpstr(readable, ==, names[i].readable);
+	}
+}
+
+/* Each argument of the type is the one before, twice. */
+static void test_demangle_rust_bomb(void)
+{
+	g_autoptr(GString) name = g_string_new("_RINvC1a1fTuuE");
+	size_t budget = BUDGET;
+	for (unsigned i = 0, last = 8; i < 30; i++) {
+		const char digits[] =
+			"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+		g_autofree char *back = last - 1 < 62
+						? g_strdup_printf("B%c_", digits[last - 1])
+						: g_strdup_printf("B%c%c_", digits[(last - 1) / 62],
+								  digits[(last - 1) % 62]);
+		last = (unsigned)name->len - 2;
+		g_string_append_printf(name, "T%s%sE", back, back);
+	}
+	g_string_append(name, "E");
+	g_assert_null(vms_demangle(name->str, &budget));
+}
+
 /* Each argument holds the one before twice. */
 static void test_demangle_bomb(void)
 {
@@ -269,9 +384,12 @@ int main(int argc, char **argv)
 	g_test_add_func("/binary/plt", test_plt);
 	g_test_add_func("/binary/holes", test_holes);
 	g_test_add_func("/binary/late", test_late);
+	g_test_add_func("/binary/late-without-functions", test_late_without_functions);
 	g_test_add_func("/binary/late-for-ever", test_late_for_ever);
 	g_test_add_func("/binary/present", test_present);
 	g_test_add_func("/binary/demangle", test_demangle);
 	g_test_add_func("/binary/demangle-bomb", test_demangle_bomb);
+	g_test_add_func("/binary/demangle-rust", test_demangle_rust);
+	g_test_add_func("/binary/demangle-rust-bomb", test_demangle_rust_bomb);
 	return g_test_run();
 }

@@ -21,6 +21,7 @@
 #define USER_CS	  0x33
 #define CURRENT	  0x20 /* zero-based, as per-CPU symbols are before 6.15 */
 #define THIS_CPU  0x10
+#define QUEUE	  0x200 /* the per-CPU run queue */
 #define CPUS	  4
 #define OFFSETS	  (BASE + 0x9000) /* of the CPUs' per-CPU variables */
 #define NR_CPUS	  (BASE + 0x9100)
@@ -47,6 +48,8 @@ enum {
 	VOLUNTARY = 0x68,
 	INVOLUNTARY = 0x70,
 	WAKE_CPU = 0x78,
+	STACK = 0x80,
+	QUEUE_CURRENT = 8,
 	THREAD_HEAD = 8
 };
 
@@ -73,13 +76,16 @@ static GByteArray *types(void)
 		{ "nvcsw", VOLUNTARY, 8 },
 		{ "nivcsw", INVOLUNTARY, 8 },
 		{ "wake_cpu", WAKE_CPU, 4 },
+		{ "stack", STACK, 8 },
 	};
+	static const struct encoder_member queue[] = { { "curr", QUEUE_CURRENT, 8 } };
 	static const struct encoder_member signal[] = { { "thread_head", THREAD_HEAD, 16 } };
 	static const struct encoder_member mm[] = { { "pgd", 0, 8 } };
 	struct encoder encoder = encoder_new();
 	put_structure(&encoder, "task_struct", 0x100, G_N_ELEMENTS(task), task);
 	put_structure(&encoder, "signal_struct", 0x40, 1, signal);
 	put_structure(&encoder, "mm_struct", 8, 1, mm);
+	put_structure(&encoder, "rq", 16, 1, queue);
 	return finish(&encoder);
 }
 
@@ -123,6 +129,7 @@ static void setup(struct fixture *f, const void *data)
 						      { "crash_notes", NOTES },
 						      { "__sched_text_start", SLEEP },
 						      { "__sched_text_end", SLEEP + 0x100 },
+						      { "runqueues", QUEUE },
 						      { NULL, 0 } };
 	(void)data;
 	f->machine = fake_machine_new(&vms_arch_x86_64, 2);
@@ -261,6 +268,54 @@ static void test_current(struct fixture *f, const void *data)
 	g_assert_cmpint(current(f, KERNEL_CS, 0, 0), ==, -1);
 	write_u64(f, PERCPU(1) + CURRENT, UINT64_MAX);
 	g_assert_cmpint(current(f, KERNEL_CS, PERCPU(1), 0), ==, -1);
+}
+
+/* The thread that a vCPU runs in the kernel with this stack pointer. */
+static uint32_t current_by_stack(struct fixture *f, uint64_t sp)
+{
+	struct vms_regs regs = { 0 };
+	struct vms_task task;
+	vms_regs_set(&regs, CS, KERNEL_CS);
+	vms_regs_set(&regs, GS_BASE, PERCPU(1));
+	vms_regs_set(&regs, RSP, sp);
+	g_assert_true(vms_linux_current(f->guest, f->guest->memory, &regs, &task));
+	return task.tid;
+}
+
+/* In a switch from thread 4 to 3, the stack is thread 3's before the current task is. */
+static void test_switch(struct fixture *f, const void *data)
+{
+	const uint64_t from = 0x100000, to = 0x200000, size = 16384;
+	(void)data;
+	write_u64(f, TASK(4) + STACK, from);
+	write_u64(f, TASK(3) + STACK, to);
+	write_u64(f, PERCPU(1) + QUEUE + QUEUE_CURRENT, TASK(3));
+	g_assert_cmpuint(current_by_stack(f, from), ==, 4);
+	g_assert_cmpuint(current_by_stack(f, from + size - 8), ==, 4);
+	g_assert_cmpuint(current_by_stack(f, to), ==, 3);
+	g_assert_cmpuint(current_by_stack(f, to + size - 8), ==, 3);
+	g_assert_cmpuint(current_by_stack(f, to + size), ==, 4); /* as an interrupt's stack */
+	write_u64(f, PERCPU(1) + QUEUE + QUEUE_CURRENT, UINT64_MAX);
+	g_assert_cmpuint(current_by_stack(f, to), ==, 4);
+}
+
+/* While the CPU has other page tables, user addresses are read by those of the process. */
+static void test_enter_process(struct fixture *f, const void *data)
+{
+	g_autoptr(vms_memory) memory = vms_memory_new(f->machine, fake_machine_regs(f->machine, 1));
+	const struct vms_task task = { .mm = MM, .pid = 1 }, ended = { .pid = 1 },
+			      unreadable = { .mm = 8, .pid = 1 };
+	(void)data;
+	f->guest->processes = vms_linux_processes_new(f->guest);
+	const struct vms_process *process = vms_linux_process(f->guest, &task);
+	write_u64(f, MM, PGD);
+	g_assert_true(vms_linux_enter_process(f->guest, memory, process));
+	g_assert_cmphex(vms_memory_regs(memory)->value[CR3], ==, PGD);
+	g_assert_true(vms_linux_enter_process(f->guest, memory,
+					      vms_linux_process(f->guest, &unreadable)));
+	g_assert_cmphex(vms_memory_regs(memory)->value[CR3], ==, PGD);
+	g_assert_false(
+		vms_linux_enter_process(f->guest, memory, vms_linux_process(f->guest, &ended)));
 }
 
 /* A sample's record says which thread ran, and by which number its process is known. */
@@ -525,6 +580,8 @@ int main(int argc, char **argv)
 	ADD("/task/has", test_has);
 	ADD("/task/states", test_states);
 	ADD("/task/current", test_current);
+	ADD("/task/switch", test_switch);
+	ADD("/task/enter-process", test_enter_process);
 	ADD("/task/record", test_record);
 	ADD("/task/hostile-lists", test_hostile_lists);
 	if (g_test_slow())

@@ -61,7 +61,7 @@ static void complete_vcpu(struct vms_linux *guest, const struct vms_linux_arch *
 	if (cpu && vms_linux_cpu_offset(guest, *cpu, &base))
 		arch->set_percpu_base(&regs, base);
 	if (vms_linux_current(guest, guest->memory, &regs, &task) &&
-	    (root = vms_linux_page_tables(guest, &task)) != 0)
+	    (root = vms_linux_page_tables(guest, guest->memory, task.mm)) != 0)
 		arch->set_task_root(&regs, root);
 	vms_machine_add_regs(guest->machine, vcpu, &regs);
 }

@@ -119,6 +119,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.process = vms_linux_process,
 	.note_address = vms_linux_note_address,
 	.read_files = vms_linux_read_files,
+	.enter_process = vms_linux_enter_process,
 	.user_code = vms_linux_user_code,
 	.next_code = vms_linux_next_code,
 	.mappings_stamp = vms_linux_mappings_stamp,

@@ -11,6 +11,7 @@
 #include "guest/linux/area.h"
 #include "guest/linux/files.h"
 #include "guest/linux/perf_maps.h"
+#include "guest/linux/task-private.h"
 #include "guest/linux/task_facts.h"
 
 #define PROCESSES_LIMIT (1u << 20)
@@ -157,6 +158,23 @@ void vms_linux_note_address(void *system, struct vms_memory *memory,
 	}
 	known.stamp = stamp;
 	vms_symbolizer_map(guest->symbolizer, process->index, &known);
+}
+
+bool vms_linux_enter_process(void *system, struct vms_memory *memory,
+			     const struct vms_process *process)
+{
+	struct vms_linux *guest = system;
+	const struct vms_task_arch *arch = guest->tasks->arch;
+	const uint64_t mm = get_process(guest, process)->mm;
+	const struct vms_regs *now = vms_memory_regs(memory);
+	if (mm == 0)
+		return false;
+	const uint64_t pgd = vms_linux_page_tables(guest, memory, mm);
+	struct vms_regs regs = *now;
+	arch->set_tables(&regs, pgd);
+	if (pgd != 0 && arch->tables(&regs) != arch->tables(now))
+		vms_memory_set_regs(memory, &regs);
+	return true;
 }
 
 void vms_linux_read_files(void *system)

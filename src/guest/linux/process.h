@@ -12,6 +12,8 @@ const struct vms_process *vms_linux_process(void *system, const struct vms_task 
 void vms_linux_note_address(void *system, struct vms_memory *memory,
 			    const struct vms_process *process, uint64_t va);
 void vms_linux_read_files(void *system);
+bool vms_linux_enter_process(void *system, struct vms_memory *memory,
+			     const struct vms_process *process);
 bool vms_linux_user_code(void *system, struct vms_memory *memory, const struct vms_process *process,
 			 uint64_t va, struct vms_mapping *ret);
 bool vms_linux_next_code(void *system, uint64_t mm, uint64_t va, unsigned *areas,

@@ -10,10 +10,12 @@ struct vms_linux_tasks {
 	uint64_t init_task;
 	uint64_t current;      /* the per-CPU variable that points to the current task */
 	uint64_t this_cpu_off; /* the per-CPU variable that holds the CPU's own per-CPU base */
+	uint64_t run_queue;    /* the per-CPU variable that has the CPU's queue; 0: not known */
 	bool smp;	       /* false: per-CPU variables are ordinary variables */
 
 	struct vms_btf_member pid, tgid, mm, comm, state, exit_state, real_parent, group_leader;
-	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack;
+	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack,
+		queue_current;
 	/* Switches away from a task that went to sleep, and from one that did not want to. */
 	struct vms_btf_member voluntary, involuntary, wake_cpu;
 	struct {
@@ -48,6 +50,8 @@ struct vms_task_arch {
 			      uint64_t task, uint64_t pgd, struct vms_regs *regs);
 	/* Makes `regs` lead to the memory of the process whose page tables are at `pgd`. */
 	void (*set_tables)(struct vms_regs *regs, uint64_t pgd);
+	/* Returns what tells page tables apart that `regs` lead to. */
+	uint64_t (*tables)(const struct vms_regs *regs);
 };
 
 /* Finds the code that only puts tasks to sleep. */

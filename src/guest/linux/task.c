@@ -40,6 +40,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "task_struct", "nivcsw", AT(involuntary), true },
 	{ "task_struct", "wake_cpu", AT(wake_cpu), true }, /* CONFIG_SMP */
 	{ "task_struct", "stack", AT(stack), true },
+	{ "rq", "curr", AT(queue_current), true },
 	{ "task_struct", "thread.cpu_context", AT(cpu_context), true },
 	{ "task_struct", "thread.sp", AT(thread_sp), true },
 	{ "inactive_task_frame", "bx", AT(frame_bx), true },
@@ -80,6 +81,9 @@ struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)
 		return NULL;
 	}
 	tasks.smp = vms_linux_symbol(guest, "this_cpu_off", &tasks.this_cpu_off);
+	if (!vms_member_there(&tasks.stack) || !vms_member_there(&tasks.queue_current) ||
+	    !vms_linux_symbol(guest, "runqueues", &tasks.run_queue))
+		tasks.run_queue = 0;
 	if (!vms_member_there(&tasks.stack) ||
 	    !vms_btf_size(guest->btf, "thread_union", &tasks.stack_size) ||
 	    tasks.stack_size > STACK_SIZE_MAX)
@@ -333,12 +337,13 @@ static bool is_running(struct vms_linux *guest, uint64_t task)
 	return vms_memory_read_u64(guest->memory, tasks->current, &current) && current == task;
 }
 
-uint64_t vms_linux_page_tables(struct vms_linux *guest, const struct vms_task *task)
+uint64_t vms_linux_page_tables(const struct vms_linux *guest, struct vms_memory *memory,
+			       uint64_t mm)
 {
 	uint64_t pgd;
 	struct vms_page page;
-	if (!task->mm || !vms_member_read(guest->memory, task->mm, &guest->tasks->pgd, &pgd) ||
-	    !vms_memory_translate(guest->memory, pgd, &page))
+	if (!mm || !vms_member_read(memory, mm, &guest->tasks->pgd, &pgd) ||
+	    !vms_memory_translate(memory, pgd, &page))
 		return 0;
 	return page.pa + (pgd - page.va);
 }
@@ -354,7 +359,8 @@ static bool read_switched_regs(struct vms_linux *guest, const struct vms_task *t
 	}
 	*ret = *vms_memory_regs(guest->memory);
 	if (guest->tasks->arch->switched_regs(guest->tasks, guest->memory, task->va,
-					      vms_linux_page_tables(guest, task), ret))
+					      vms_linux_page_tables(guest, guest->memory, task->mm),
+					      ret))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE,
 		    "task %u (%s): cannot read the registers on its kernel stack", task->tid,

@@ -21,5 +21,6 @@ bool vms_linux_task_layout(const void *system, struct vms_task_layout *ret);
 bool vms_linux_task_has(void *system, uint64_t task, uint32_t pid, uint64_t mm);
 bool vms_linux_task_wait(void *system, uint64_t task, struct vms_task_wait *ret);
 bool vms_linux_is_sleep_code(const void *system, uint64_t pc);
-/* Returns the physical address of the task's own page tables, or 0. The caller holds the lock. */
-uint64_t vms_linux_page_tables(struct vms_linux *guest, const struct vms_task *task);
+/* Returns the physical address of the page tables of a process's `mm`, or 0. */
+uint64_t vms_linux_page_tables(const struct vms_linux *guest, struct vms_memory *memory,
+			       uint64_t mm);

@@ -9,6 +9,8 @@
 #define SAVED_SP 11
 #define SAVED_PC 12
 
+#define TTBR_TABLES UINT64_C(0x0000fffffffffffe) /* without the address space's number, and CnP */
+
 /*
  * Finds the address that the entry from user mode loads the current task from. Before it sets
  * SP_EL0 to the task, it makes the address: adrp x28, PAGE; add x28, x28, OFFSET (kernel_entry in
@@ -93,6 +95,11 @@ static void set_tables(struct vms_regs *regs, uint64_t pgd)
 	vms_aarch64_set_root(regs, TTBR0_EL1, pgd);
 }
 
+static uint64_t get_tables(const struct vms_regs *regs)
+{
+	return regs->value[TTBR0_EL1] & TTBR_TABLES;
+}
+
 static bool make_aarch64_switched_regs(const struct vms_linux_tasks *tasks,
 				       struct vms_memory *memory, uint64_t task, uint64_t pgd,
 				       struct vms_regs *regs)
@@ -121,4 +128,5 @@ const struct vms_task_arch vms_task_arch_aarch64 = {
 	.add_current = add_aarch64_current,
 	.switched_regs = make_aarch64_switched_regs,
 	.set_tables = set_tables,
+	.tables = get_tables,
 };

@@ -61,7 +61,7 @@ static void read_times(struct vms_linux *guest, uint64_t task, struct vms_task_f
 static size_t read_arguments(struct vms_linux *guest, const struct vms_task *task, uint64_t va,
 			     char *text, size_t size)
 {
-	const uint64_t pgd = vms_linux_page_tables(guest, task);
+	const uint64_t pgd = vms_linux_page_tables(guest, guest->memory, task->mm);
 	struct vms_regs regs = *vms_memory_regs(guest->memory);
 	size_t done = 0;
 	if (pgd == 0)

@@ -3,8 +3,9 @@
 #include "guest/linux/task-private.h"
 #include "probe/program_writer.h"
 
-#define KERNEL_CS 0x10
-#define CPL_MASK  3 /* of CS: the privilege level, 0 in the kernel */
+#define KERNEL_CS  0x10
+#define CR3_TABLES UINT64_C(0x000ffffffffff000)
+#define CPL_MASK   3 /* of CS: the privilege level, 0 in the kernel */
 
 /* Finds the variable that points to the current task. It is in struct pcpu_hot from 6.2 to 6.14. */
 static bool find_current(const struct vms_linux *guest, uint64_t *ret)
@@ -49,13 +50,43 @@ static bool find_percpu_base(const struct vms_linux_tasks *tasks, struct vms_mem
 	return false;
 }
 
+/* THREAD_SIZE in asm/page_64_types.h; with KASAN it is more. */
+#define STACK_SIZE 16384
+
+/* True if the kernel's stack of a task has this address. */
+static bool has_stack(const struct vms_linux_tasks *tasks, struct vms_memory *memory, uint64_t task,
+		      uint64_t sp)
+{
+	uint64_t stack;
+	return vms_member_read(memory, task, &tasks->stack, &stack) && sp - stack < STACK_SIZE;
+}
+
+/*
+ * A switch changes the stack first and the current task some hundred instructions later
+ * (__switch_to). Whose the stack is, the run queue tells, which was told before.
+ */
+static uint64_t find_task_of_stack(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
+				   const struct vms_regs *regs, uint64_t base, uint64_t current)
+{
+	uint64_t next;
+	if (!vms_arch_x86_64.in_kernel(regs) || tasks->run_queue == 0 ||
+	    has_stack(tasks, memory, current, regs->value[RSP]) ||
+	    !vms_member_read(memory, base + tasks->run_queue, &tasks->queue_current, &next) ||
+	    !has_stack(tasks, memory, next, regs->value[RSP]))
+		return current;
+	return next;
+}
+
 static bool find_x86_current(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			     const struct vms_regs *regs, uint64_t *ret)
 {
 	uint64_t base = 0;
 	if (tasks->smp && !find_percpu_base(tasks, memory, regs, &base))
 		return false;
-	return vms_memory_read_u64(memory, base + tasks->current, ret);
+	if (!vms_memory_read_u64(memory, base + tasks->current, ret))
+		return false;
+	*ret = find_task_of_stack(tasks, memory, regs, base, *ret);
+	return true;
 }
 
 /* Appends: GS if the vCPU is in the kernel, else KERNEL_GS_BASE. */
@@ -99,6 +130,11 @@ static void set_tables(struct vms_regs *regs, uint64_t pgd)
 	vms_regs_set(regs, CR3, pgd);
 }
 
+static uint64_t get_tables(const struct vms_regs *regs)
+{
+	return regs->value[CR3] & CR3_TABLES;
+}
+
 /* Reads what __switch_to_asm pushed: struct inactive_task_frame (asm/switch_to.h). */
 static bool make_x86_switched_regs(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 				   uint64_t task, uint64_t pgd, struct vms_regs *regs)
@@ -137,4 +173,5 @@ const struct vms_task_arch vms_task_arch_x86_64 = {
 	.add_current = add_x86_current,
 	.switched_regs = make_x86_switched_regs,
 	.set_tables = set_tables,
+	.tables = get_tables,
 };

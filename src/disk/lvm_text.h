@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The text in which LVM describes a volume group (lvmconfig(8), lvm2's libdm/libdm-config.c): named
+ * sections in each other, and named values. It comes from a disk that a guest has written.
+ */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A section, or a value. */
+struct vms_lvm_node {
+	char *name;
+	GPtrArray *values;   /* strings, as they are written without quotes; NULL for a section */
+	GPtrArray *children; /* struct vms_lvm_node; NULL for a value */
+};
+
+/* Parses a text. Returns a section without a name, or NULL if the text is malformed. */
+struct vms_lvm_node *vms_lvm_text_parse(const char *text, size_t size);
+void vms_lvm_node_free(struct vms_lvm_node *node);
+
+/* Each finds a child by its name. NULL or false if there is none, or one of another kind. */
+const struct vms_lvm_node *vms_lvm_node_section(const struct vms_lvm_node *node, const char *name);
+const char *vms_lvm_node_string(const struct vms_lvm_node *node, const char *name);
+bool vms_lvm_node_number(const struct vms_lvm_node *node, const char *name, uint64_t *ret);
+/* Returns a value of the list, or NULL if it is shorter. */
+const char *vms_lvm_node_item(const struct vms_lvm_node *node, const char *name, unsigned i);
