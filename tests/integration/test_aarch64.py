@@ -11,7 +11,6 @@ import unittest
 import linux_guest
 import vmscope_command
 import test_guest
-import test_modules
 import test_stacks
 import test_symbols
 from test_pages import our_walks, qemu_walk
@@ -51,12 +50,6 @@ class Guest(New, test_guest.Guest, unittest.TestCase):
 
 class Stacks(New, test_stacks.Stacks, unittest.TestCase):
     pass
-
-
-class Modules(New, test_modules.Modules, unittest.TestCase):
-    @classmethod
-    def kernel(cls):
-        return cls.series + "-arm64"
 
 
 class Pages:

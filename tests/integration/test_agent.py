@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The agent inside QEMU: its socket, and holding vCPUs, seen by a client that is not vmscope's."""
 import contextlib
-import fcntl
 import itertools
 import mmap
 import os
@@ -539,22 +538,6 @@ class Loops(Booting):
                                  "the loop")
         self.assertEqual(machine.qmp.status(), "running")
 
-    def test_client_that_will_not_wake_up(self):
-        """It makes what wakes it wait for ever, as far as it can, and takes nothing."""
-        self.boot(self.BOOTS["call and return"], smp=1)
-        with Agent(self.path) as agent, Agent(self.path) as other:
-            memory, wake = agent.trace()
-            fcntl.fcntl(wake, fcntl.F_SETFL, fcntl.fcntl(wake, fcntl.F_GETFL) & ~os.O_NONBLOCK)
-            if "eventfd" in os.readlink(f"/proc/self/fd/{wake}"):
-                os.eventfd_write(wake, 2**64 - 2)
-            with mmap.mmap(memory, mmap.PAGESIZE) as shared:
-                testbed.wait_for(lambda: struct.unpack_from("=Q", shared, agent_client.RING_LOST)[0],
-                                 "calls that find no room")
-            for _ in range(3):
-                other.hold_briefly(0)
-            os.close(memory)
-            os.close(wake)
-
     def test_busy(self):
         """Held without a stop of the machine, and nothing is translated anew."""
         machine = self.boot("fa  eb fe", smp=1)
@@ -569,7 +552,7 @@ class Loops(Booting):
 class NewLoops(Loops):
     qemu = (str(testbed.QEMU_NEW),)
     # Nothing of QEMU's version.
-    test_each_is_held_by_flags = test_client_that_will_not_wake_up = test_busy = None
+    test_each_is_held_by_flags = test_busy = None
 
 
 class Threads(Booting):

@@ -197,10 +197,6 @@ class SameOnX86(Same, unittest.TestCase):
         self.assertEqual(self.guest.run("echo alive").strip(), "alive")
 
 
-class SameOnAarch64(Same, unittest.TestCase):
-    arch, series = "aarch64", "6.12"
-
-
 class Split(test_sample.Bare):
     """Who works how much is seen, as through the stub."""
 

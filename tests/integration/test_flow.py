@@ -63,7 +63,7 @@ class Tracer:
 
 class Flow(Tracer):
     """Of one architecture."""
-    too_many = 2, "are too many: at most 65536 and"  # places, with what they collect
+    too_many = 2, "the maximum is 65536 and"  # places, with what they collect
 
     def values(self, record):
         return {value["name"]: int(value["value"], 16) for value in record["values"]}
@@ -443,6 +443,7 @@ class Aarch64(Flow, Calls, unittest.TestCase):
     data_places = ()  # this kernel has no symbols of data (CONFIG_KALLSYMS_ALL)
     pc, first_size = "pc", 4
     lseek = "__arm64_sys_lseek", "u64(arg0)", "u64(arg0+8)"  # of the registers of a program
+    test_lost_beside_a_file = None  # nothing of the architecture's
 
     @classmethod
     def start_guest(cls):

@@ -132,10 +132,6 @@ class Modules:
         self.assertIn(("bpf_prog_test_filter", "bpf"), names)
 
 
-class Modules61(Modules, unittest.TestCase):
-    series = "6.1"
-
-
 @testbed.needs_newest
 class ModulesNewest(Modules, unittest.TestCase):
     series = testbed.NEWEST

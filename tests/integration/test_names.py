@@ -99,10 +99,6 @@ class Names:
         self.assertTrue(vdso & {"__vdso_clock_gettime", "clock_gettime", "__kernel_clock_gettime"}, self.text)
 
 
-class Names612(Names, unittest.TestCase):
-    series = "6.12"
-
-
 class NamesAarch64(Names, unittest.TestCase):
     series, arch, programs = "6.12", "aarch64", GUESTS / "arm64"
 

@@ -151,10 +151,6 @@ class Debian61(Stock, unittest.TestCase):
     series = "6.1"
 
 
-class Debian612(Symbols, unittest.TestCase):
-    series = "6.12"
-
-
 @testbed.needs_newest
 class DebianNewest(Symbols, unittest.TestCase):
     series = testbed.NEWEST

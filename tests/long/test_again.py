@@ -14,6 +14,7 @@ import test_flow_stacks
 import test_flow_tables
 import test_guest
 import test_modules
+import test_names
 import test_pages
 import test_probes
 import test_sample
@@ -43,6 +44,10 @@ class FlowStacks612(test_flow_stacks.Traced, unittest.TestCase):
         return test_flow_stacks.LinuxGuest("6.12")
 
 
+class Names612(test_names.Names, unittest.TestCase):
+    series = "6.12"
+
+
 class Stacks61(test_stacks.Stacks, unittest.TestCase):
     series = "6.1"
 
@@ -53,6 +58,16 @@ class Stacks612(test_stacks.Stacks, unittest.TestCase):
 
 class Ordered612(test_sample.Ordered, unittest.TestCase):
     series = "6.12"
+
+
+class Modules61(test_modules.Modules, unittest.TestCase):
+    series = "6.1"
+
+
+class ModulesOfAarch64(test_aarch64.New, test_modules.Modules, unittest.TestCase):
+    @classmethod
+    def kernel(cls):
+        return cls.series + "-arm64"
 
 
 class Modules612(test_modules.Modules, unittest.TestCase):
@@ -69,6 +84,10 @@ class ProbesOfAarch64(test_probes.Aarch64):
 class SampledByAgent(test_sample.Bare):
     guest_class = test_agent_engine.BareGuest
     test_kvm = None
+
+
+class CommandsOfAarch64(test_agent_engine.Same, unittest.TestCase):
+    arch, series = "aarch64", "6.12"
 
 
 class AgentOfAarch64(test_agent.Holding, test_agent.Guest):
