@@ -112,7 +112,9 @@ class RecordGuest(unittest.TestCase):
             self.assertEqual(recorder.wait(testbed.ANSWER_SECONDS), 0)
         found = {(tid, pid) for pid, tid, _, _ in samples_of(file.read_bytes())}
         self.assertEqual({tuple(map(int, line.split())) for line in born.splitlines()} - found, set())
-        self.assertEqual({stack.split(" (")[0] for stack, _ in folded(file)}, {"record_program"})
+        for stack, _ in folded(file):
+            if "exec" not in stack:  # in the midst of which it has the name of before
+                self.assertEqual(stack.split(" (")[0], "record_program")
 
     def test_wall(self):
         """What a program does and waits for, by the time that it measures itself."""

@@ -229,6 +229,7 @@ class TraceEvents:
             "__send_signal_locked=sig,info->si_code,t->comm,t->pid",
             run=self.traced_events(("sched/sched_wakeup_new", "signal/signal_generate"),
                                    "for i in 1 2 3 4 5; do sleep 1000 & nice -n $i true;"
+                                   "while [ $(cat /proc/$!/comm) != sleep ]; do :; done;"
                                    "kill -$((i + 8)) $!; kill -9 $!; done; wait"))
         by_place = collections.defaultdict(list)
         for record in records:

@@ -337,6 +337,7 @@ static void check_hold(void *data)
 /* Refuses to stop a machine that another client watches, unless that is allowed. */
 bool vms_stub_check_watcher(struct vms_qemu_stub *stub, GError **error)
 {
+	const bool is_kvm = g_strcmp0(stub->qemu.machine.info.accelerator, "kvm") == 0;
 	bool watched;
 	if (stub->checked_watcher || stub->qemu.machine.may_stop)
 		return true;
@@ -348,9 +349,9 @@ bool vms_stub_check_watcher(struct vms_qemu_stub *stub, GError **error)
 			error, VMS_ERROR, VMS_ERROR_WATCHED,
 			"cannot hold %s: its gdb stub would stop the whole machine, and another "
 			"client of its monitor (libvirt?) would take that for a pause; allow it "
-			"with --allow-stop, or start QEMU with vmscope's agent, which stops "
-			"nothing",
-			name_of(stub));
+			"with --allow-stop%s",
+			name_of(stub),
+			is_kvm ? "" : ", or start QEMU with vmscope's agent, which stops nothing");
 	return !watched;
 }
 
