@@ -29,6 +29,7 @@ struct options {
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
+	uint64_t pid;	      /* of --task */
 	struct vms_task task; /* of --task, if it is there */
 	struct flow_places *places;
 	char *condition, *return_condition; /* of all places, or NULL */
@@ -317,11 +318,11 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 }
 
 /* Finds the process of --task, whose functions can be probed. */
-static const struct vms_task *find_process(struct trace *trace, uint64_t pid)
+static const struct vms_task *find_process(struct trace *trace)
 {
 	struct session *session = trace->session;
 	g_autoptr(GError) error = NULL;
-	if (!find_task(session, (unsigned)MIN(pid, G_MAXUINT), &trace->task, &error)) {
+	if (!find_task(session, (unsigned)MIN(trace->pid, G_MAXUINT), &trace->task, &error)) {
 		vms_log(VMS_LOG_WARNING, "--task: %s", error->message);
 		return NULL;
 	}
@@ -338,13 +339,11 @@ static bool make_places(struct trace *trace, const struct options *options, int 
 	    !conditions_join("--if-return", NULL, options->return_conditions,
 			     &trace->return_condition, error))
 		return false;
-	uint64_t pid;
 	trace->conditions = (struct flow_conditions) {
 		.at_place = trace->condition,
 		.at_return = trace->return_condition,
 		.adds_up = trace->tables,
-		.task = options->task && value_in_c(options->task, &pid) ? find_process(trace, pid)
-									 : NULL,
+		.task = options->task ? find_process(trace) : NULL,
 	};
 	trace->places = flow_places_new(trace->session, trace->flow, &trace->conditions, specs,
 					(size_t)n_specs, options->pending, error);
@@ -375,7 +374,6 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		       char **specs, GError **error)
 {
 	struct trace trace = { .session = session };
-	uint64_t pid = 0;
 	const bool has_key = options->tables.by || options->tables.count_by;
 	if ((!has_key && !flow_output_check_file(session, error)) ||
 	    !parse_count("--hits", options->hits, &trace.max_hits, error) ||
@@ -383,7 +381,7 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		return false;
 	if (options->halt && !trace.max_hits)
 		trace.max_hits = 1;
-	if (options->task && !value_in_c(options->task, &pid)) {
+	if (options->task && !value_in_c(options->task, &trace.pid)) {
 		usage_error(error, "--task %s: a pid is needed", options->task);
 		return false;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "task_functions.h"
+#include "functions.h"
 #include "guest/processes.h"
 #include "guest/unwind_info.h"
 #include "symbol/binary.h"
@@ -66,28 +67,23 @@ void task_functions_each(const struct vms_mapping *mapping,
 
 struct wanted {
 	const char *file; /* NULL: any */
-	GPatternSpec *function;
-	GHashTable *seen; /* addresses: a function may have several names */
-	GArray *vas;	  /* uint64_t */
+	struct functions functions;
 };
 
-static void add_if_wanted(const struct vms_symbol *function, const struct vms_mapping *mapping,
-			  void *data)
+static void add_function(const struct vms_symbol *function, const struct vms_mapping *mapping,
+			 void *data)
 {
-	struct wanted *wanted = data;
 	(void)mapping;
-	if (g_pattern_spec_match_string(wanted->function, function->name) &&
-	    g_hash_table_add(wanted->seen, g_memdup2(&function->va, sizeof(function->va))))
-		g_array_append_val(wanted->vas, function->va);
+	functions_add(data, function);
 }
 
 static bool add_of_file(const struct vms_mapping *mapping, void *data)
 {
-	const struct wanted *wanted = data;
+	struct wanted *wanted = data;
 	const char *slash = strrchr(mapping->name, '/');
 	const char *file = slash ? slash + 1 : mapping->name;
 	if (!wanted->file || strcmp(file, wanted->file) == 0)
-		task_functions_each(mapping, add_if_wanted, data);
+		task_functions_each(mapping, add_function, &wanted->functions);
 	return true;
 }
 
@@ -110,23 +106,17 @@ GArray *task_functions_find(struct session *session, const struct vms_task *task
 {
 	if (!task_functions_check(task, error))
 		return NULL;
-	struct wanted wanted = {
-		.file = file,
-		.function = g_pattern_spec_new(function),
-		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
-		.vas = g_array_new(FALSE, FALSE, sizeof(uint64_t)),
-	};
+	struct wanted wanted = { .file = file };
+	functions_begin(&wanted.functions, function);
 	task_functions_read(session, task);
 	task_functions_each_code(session, task, add_of_file, &wanted);
-	g_pattern_spec_free(wanted.function);
-	g_hash_table_unref(wanted.seen);
-	note_addresses(session, task, wanted.vas);
-	if (wanted.vas->len > 0)
-		return wanted.vas;
-	g_array_unref(wanted.vas);
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "no function \"%s\" is known of %s that thread %u maps: its symbols may not be "
-		    "in the guest's memory",
-		    function, file ? file : "the files", task->tid);
-	return NULL;
+	GArray *vas = functions_end(&wanted.functions);
+	if (vas)
+		note_addresses(session, task, vas);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no function \"%s\" is known of %s that thread %u maps: its symbols "
+			    "may not be in the guest's memory",
+			    function, file ? file : "the files", task->tid);
+	return vas;
 }

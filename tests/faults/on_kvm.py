@@ -48,24 +48,25 @@ def nothing_to_vcpus(round_):
         raise Wrong(f"the command failed with status {round_.process.returncode}")
 
 
+def signal_holder_of_a_command(round_, number, why):
+    """Signals the holder while a command works, which must let the vCPUs go."""
+    round_.start()
+    round_.wait_moment()
+    signal_holders(round_, number)
+    must_tick(round_, why=why)
+    round_.finish()
+
+
 @fault(engines=KVM, short=1)
 def holder_killed(round_):
     """kill -9 of the process that holds vCPUs."""
-    round_.start()
-    round_.wait_moment()
-    signal_holders(round_, signal.SIGKILL)
-    must_tick(round_, why="after the holder's kill -9")
-    round_.finish()
+    signal_holder_of_a_command(round_, signal.SIGKILL, "after the holder's kill -9")
 
 
 @fault(engines=KVM, short=1)
 def holder_stopped(round_):
     """SIGSTOP of the process that holds vCPUs."""
-    round_.start()
-    round_.wait_moment()
-    signal_holders(round_, signal.SIGSTOP)
-    must_tick(round_, why="beside a stopped holder")
-    round_.finish()
+    signal_holder_of_a_command(round_, signal.SIGSTOP, "beside a stopped holder")
 
 
 @fault(engines=("monitor",), fresh=True, short=1)
