@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/binary_functions.h"
 #include "base/bytes.h"
+#include "base/search.h"
 #include "base/text.h"
 #include "symbol/demangle.h"
 #include <lzma.h>
@@ -59,9 +60,14 @@ static void add_function(struct reading *reading, const char *name, uint64_t add
 	uint64_t offset;
 	if (reading->name_bytes > NAMES_LIMIT || !find_code_offset(reading->elf, address, &offset))
 		return;
-	char *readable = vms_demangle(name, &reading->demangling);
+	/* "pthread_create@@GLIBC_2.34" is what programs are linked with: its name is before the @.
+	 */
+	const char *version = strstr(name, "@@");
+	g_autofree char *own =
+		version && version > name ? g_strndup(name, (gsize)(version - name)) : NULL;
+	char *readable = vms_demangle(own ?: name, &reading->demangling);
 	if (!readable)
-		readable = g_strdup(name);
+		readable = g_strdup(own ?: name);
 	vms_text_clean(readable);
 	reading->name_bytes += strlen(readable) + 1;
 	vms_symbol_table_add(reading->table, readable, offset, size, type);
@@ -149,9 +155,90 @@ static void add_present_functions(struct reading *reading, const struct table *s
 	}
 }
 
-/* Adds the functions of a table. False if a part of it is missing. */
+/* ---- labels ----------------------------------------------------------- */
+
+/* The code of a function whose size is known. */
+struct body {
+	uint64_t begin, end;
+};
+
+static int compare_bodies(const void *a, const void *b)
+{
+	const struct body *x = a, *y = b;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Lists the bodies of all functions, by address. Each ends where those before it end, too. */
+static GArray *list_bodies(const struct table *symbols)
+{
+	GArray *bodies = g_array_new(FALSE, FALSE, sizeof(struct body));
+	Elf64_Sym symbol;
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
+		const struct body body = { symbol.st_value, symbol.st_value + symbol.st_size };
+		if (is_function(&symbol) && body.end > body.begin)
+			g_array_append_val(bodies, body);
+	}
+	g_array_sort(bodies, compare_bodies);
+	for (guint i = 1; i < bodies->len; i++) {
+		struct body *body = &g_array_index(bodies, struct body, i);
+		body->end = MAX(body->end, body[-1].end);
+	}
+	return bodies;
+}
+
+static bool is_in_body(const GArray *bodies, uint64_t address)
+{
+	const struct body *all = (const struct body *)(const void *)bodies->data;
+	const size_t n = VMS_SEARCH(bodies->len, i, all[i].begin <= address);
+	return n > 0 && address < all[n - 1].end;
+}
+
+/* True for a symbol without a type in a section of code. */
+static bool is_label(const Elf64_Sym *symbol, const struct vms_elf_image *elf)
+{
+	if (ELF64_ST_TYPE(symbol->st_info) != STT_NOTYPE || symbol->st_name == 0 ||
+	    symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= elf->n_sections)
+		return false;
+	const Elf64_Shdr *section = &elf->sections[symbol->st_shndx];
+	return (section->sh_flags & SHF_EXECINSTR) && symbol->st_value >= section->sh_addr &&
+	       symbol->st_value - section->sh_addr < section->sh_size;
+}
+
+/* True for "$x", which marks code on aarch64, and ".L1" and "memcpy.loop", places in functions. */
+static bool is_inner_name(const char *name, bool is_local)
+{
+	return name[0] == '$' || name[0] == '.' || (is_local && strchr(name, '.'));
+}
+
+/*
+ * Adds functions that have no type, because assembler code gives it to none unless it says so. A
+ * label within another function is none.
+ */
+static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
+		       const struct table *symbols, const struct table *strings)
+{
+	g_autoptr(GArray) bodies = list_bodies(symbols);
+	Elf64_Sym symbol;
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
+		if (!is_label(&symbol, elf) || !is_present(symbols, at, sizeof(symbol)) ||
+		    is_in_body(bodies, symbol.st_value))
+			continue;
+		const char *name = get_name(strings, symbol.st_name);
+		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
+		if (name && !is_inner_name(name, is_local))
+			add_function(reading, name, symbol.st_value, symbol.st_size,
+				     is_local ? 't' : 'T');
+	}
+}
+
+/*
+ * Adds the functions of a table of `elf`, whose bytes `source` has. False if a part of it is
+ * missing.
+ */
 static bool add_functions(struct reading *reading, const struct vms_file_source *source,
-			  const struct place *place)
+			  const struct vms_elf_image *elf, const struct place *place)
 {
 	struct table symbols, strings;
 	if (place->n_symbols > SYMBOLS_LIMIT || place->strings_size > STRINGS_LIMIT)
@@ -161,6 +248,8 @@ static bool add_functions(struct reading *reading, const struct vms_file_source 
 	/* Of several names of one function, the table gives the first. Tools add local names. */
 	for (unsigned i = 0; i < 4 && symbols.bytes && strings.bytes; i++)
 		add_present_functions(reading, &symbols, &strings, i & 2, i & 1);
+	if (symbols.is_whole && strings.bytes)
+		add_labels(reading, elf, &symbols, &strings);
 	const bool is_whole = symbols.is_whole && strings.is_whole;
 	clear_table(&symbols);
 	clear_table(&strings);
@@ -187,7 +276,7 @@ static bool add_symtab(struct reading *reading, const struct vms_file_source *so
 		       const struct vms_elf_image *elf)
 {
 	struct place place;
-	return find_symtab(elf, &place) && add_functions(reading, source, &place);
+	return find_symtab(elf, &place) && add_functions(reading, source, elf, &place);
 }
 
 /* Decompresses .gnu_debugdata: a file of its own, with the symbols that were stripped. */
@@ -481,7 +570,7 @@ struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source
 		const struct place place = { dynamic.symbols, count_symbols(source, &dynamic),
 					     dynamic.strings, dynamic.strings_size };
 		if (!has_all)
-			add_functions(&reading, source, &place);
+			add_functions(&reading, source, elf, &place);
 		add_plt(&reading, &dynamic, &place);
 	}
 	vms_symbol_table_finish(reading.table, add_bounds(elf, reading.table));

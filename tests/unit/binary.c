@@ -5,11 +5,13 @@
  */
 #include "symbol/binary.h"
 #include "base/clock.h"
+#include "elf_encoder.h"
 #include "symbol/binary_functions.h"
 #include "symbol/demangle.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <unistd.h>
 
 #define BUDGET ((size_t)1 << 20)
 
@@ -69,6 +71,66 @@ static void test_two_names(void)
 	g_assert_true(vms_symbol_table_lookup(functions, "__vms_test_named_twice", &symbol));
 	g_assert_true(vms_symbol_table_find(functions, symbol.va, &found));
 	g_assert_cmpstr(found.name, ==, "vms_test_named_twice");
+}
+
+/*
+ * Functions in assembler code that does not say that they are, and places that are none: within a
+ * function whose size is known, and with the names of places within functions.
+ */
+extern const char vms_test_label[], vms_test_next_label[];
+__asm__(".text\n.globl vms_test_label, vms_test_next_label\n"
+	"vms_test_label:\nnop\n\"vms_test_label.loop\":\nnop\nret\n"
+	"vms_test_next_label:\nnop\nnop\nvms_test_local_label:\nret\n"
+	".globl vms_test_table, vms_test_sized\n.type vms_test_sized, %function\n"
+	"vms_test_sized:\nnop\nvms_test_inner_label:\nnop\nret\n"
+	".size vms_test_sized, . - vms_test_sized\n"
+	".data\nvms_test_table:\n.long 1\n.text\n");
+void vms_test_sized(void);
+
+static void test_labels(void)
+{
+	static const char *const none[] = { "vms_test_label.loop", "vms_test_inner_label",
+					    "vms_test_table" };
+	g_autoptr(vms_binary) binary = open_path("/proc/self/exe");
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
+	struct vms_symbol symbol;
+	Dl_info info;
+	struct link_map *map;
+	g_assert_true(dladdr1(vms_test_label, &info, (void **)&map, RTLD_DL_LINKMAP));
+	check_function(binary, "vms_test_label", map->l_addr, (void *)(uintptr_t)vms_test_label);
+	check_function(binary, "vms_test_next_label", map->l_addr,
+		       (void *)(uintptr_t)vms_test_next_label);
+	g_assert_true(vms_symbol_table_lookup(functions, "vms_test_label", &symbol));
+	g_assert_cmpuint(symbol.size, ==, vms_test_next_label - vms_test_label);
+	g_assert_true(vms_symbol_table_lookup(functions, "vms_test_local_label", &symbol));
+	for (size_t i = 0; i < G_N_ELEMENTS(none); i++)
+		g_assert_false(vms_symbol_table_lookup(functions, none[i], &symbol));
+	check_function(binary, "vms_test_sized", map->l_addr, (void *)(uintptr_t)vms_test_sized);
+}
+
+/* A table of all symbols has names with their versions, as "pthread_create@@GLIBC_2.34". */
+static void test_versions(void)
+{
+	static const struct {
+		const char *name, *shown;
+	} names[] = {
+		{ "pthread_create@@GLIBC_2.34", "pthread_create" },
+		{ "memcpy@GLIBC_2.2.5", "memcpy@GLIBC_2.2.5" },
+		{ "_ZN3foo3barEi@@V1", "foo::bar(int)" },
+		{ "@@", "@@" },
+	};
+	g_autofree char *path = NULL;
+	const int fd = g_file_open_tmp("vmscope-versions-XXXXXX", &path, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	close(fd);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		struct vms_symbol symbol;
+		elf_encoder_write(path, names[i].name, 0x100, 16);
+		g_autoptr(vms_binary) binary = open_path(path);
+		g_assert_true(vms_symbol_table_find(vms_binary_functions(binary), 0x100, &symbol));
+		g_assert_cmpstr(symbol.name, ==, names[i].shown);
+	}
+	unlink(path);
 }
 
 /* A distribution's library has no symbols but those for dynamic linking. */
@@ -380,6 +442,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/binary/own-program", test_own_program);
 	g_test_add_func("/binary/two-names", test_two_names);
+	g_test_add_func("/binary/labels", test_labels);
+	g_test_add_func("/binary/versions", test_versions);
 	g_test_add_func("/binary/library", test_library);
 	g_test_add_func("/binary/plt", test_plt);
 	g_test_add_func("/binary/holes", test_holes);
