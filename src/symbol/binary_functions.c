@@ -12,8 +12,8 @@
 #define NAME_LIMIT	 4096
 #define DYNAMIC_LIMIT	 (64u << 10) /* bytes */
 #define BUCKETS_LIMIT	 (1u << 20)
-#define CHAIN_LIMIT	 4096	     /* entries with one hash; real ones are a few */
-#define PLT_LIMIT	 (16u << 20) /* bytes of one section */
+#define CHAIN_LIMIT	 4096	    /* entries with one hash; real ones are a few */
+#define PLT_LIMIT	 (4u << 20) /* bytes of one section */
 #define DEBUGDATA_LIMIT	 (64u << 20)
 #define DEBUGDATA_MEMORY (UINT64_C(128) << 20)
 
@@ -458,8 +458,26 @@ static bool decode_aarch64_jump(struct vms_bytes code, uint64_t at, uint64_t add
 	return true;
 }
 
-/* Names an entry of the PLT by the slot that it jumps by. */
-static void add_plt_entry(struct reading *reading, const struct place *place, const GArray *slots,
+/* Reads a name, of whose bytes those behind its end may be missing. */
+static bool read_name(const struct vms_file_source *source, uint64_t offset, uint64_t size,
+		      char ret[NAME_LIMIT])
+{
+	const size_t most = MIN(size, NAME_LIMIT - 1);
+	size_t n = 0;
+	while (n < most) {
+		const size_t part = MIN(most - n, VMS_FILE_BLOCK - (offset + n) % VMS_FILE_BLOCK);
+		if (!vms_file_source_read(source, offset + n, ret + n, part))
+			return false;
+		if (memchr(ret + n, '\0', part))
+			return ret[0] != '\0';
+		n += part;
+	}
+	ret[n] = '\0';
+	return n > 0;
+}
+
+/* Names an entry of the PLT by the slot that it jumps by. True if that is one of `slots`. */
+static bool add_plt_entry(struct reading *reading, const struct place *place, const GArray *slots,
 			  uint64_t slot_address, uint64_t address, uint64_t size)
 {
 	const struct slot wanted = { .address = slot_address };
@@ -467,21 +485,19 @@ static void add_plt_entry(struct reading *reading, const struct place *place, co
 	Elf64_Sym symbol;
 	guint i;
 	if (!g_array_binary_search((GArray *)slots, &wanted, compare_slots, &i))
-		return;
+		return false;
 	const uint32_t number = g_array_index(slots, struct slot, i).symbol;
-	if (number >= place->n_symbols ||
-	    !vms_file_source_read(reading->source, place->symbols + number * sizeof(symbol),
-				  &symbol, sizeof(symbol)) ||
-	    symbol.st_name >= place->strings_size)
-		return;
-	const size_t length = MIN(sizeof(name) - 1, place->strings_size - symbol.st_name);
-	memset(name, 0, sizeof(name));
-	if (!vms_file_source_read(reading->source, place->strings + symbol.st_name, name, length) ||
-	    !*name)
-		return;
-	g_autofree char *readable = vms_demangle(name, &reading->demangling);
-	g_autofree char *entry = g_strconcat(readable ?: name, "@plt", NULL);
-	add_function(reading, entry, address, size, 't');
+	if (number < place->n_symbols &&
+	    vms_file_source_read(reading->source, place->symbols + number * sizeof(symbol), &symbol,
+				 sizeof(symbol)) &&
+	    symbol.st_name < place->strings_size &&
+	    read_name(reading->source, place->strings + symbol.st_name,
+		      place->strings_size - symbol.st_name, name)) {
+		g_autofree char *readable = vms_demangle(name, &reading->demangling);
+		g_autofree char *entry = g_strconcat(readable ?: name, "@plt", NULL);
+		add_function(reading, entry, address, size, 't');
+	}
+	return true;
 }
 
 static void add_plt_section(struct reading *reading, const struct place *place, const GArray *slots,
@@ -492,17 +508,18 @@ static void add_plt_section(struct reading *reading, const struct place *place, 
 	if (!section || section->sh_type != SHT_PROGBITS || section->sh_size > PLT_LIMIT)
 		return;
 	const uint64_t step = section->sh_entsize == 8 ? 8 : 16;
+	guint left = slots->len; /* a section jumps by each slot once */
 	g_autofree uint8_t *bytes =
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
 	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0 };
-	for (uint64_t at = 0; at < code.size; at += is_x86 ? 1 : 4) {
+	for (uint64_t at = 0; at < code.size && left > 0; at += is_x86 ? 1 : 4) {
 		uint64_t slot = 0;
 		if (!(is_x86 ? decode_x86_jump : decode_aarch64_jump)(code, at, section->sh_addr,
 								      &slot))
 			continue;
 		/* On x86-64 an entry may begin with endbr64 or a push. */
 		const uint64_t begin = is_x86 ? at / step * step : at;
-		add_plt_entry(reading, place, slots, slot, section->sh_addr + begin, step);
+		left -= add_plt_entry(reading, place, slots, slot, section->sh_addr + begin, step);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <unistd.h>
+#include <vmscope/log.h>
 
 #define BUDGET ((size_t)1 << 20)
 
@@ -309,6 +310,35 @@ static void test_late_for_ever(void)
 	vms_file_source_clear(&holes.whole);
 }
 
+static void count_warning(enum vms_log_level level, const char *message, void *data)
+{
+	if (level == VMS_LOG_WARNING && strstr(message, "some functions get no names"))
+		++*(unsigned *)data;
+}
+
+/* A guest may have any number of files: all of their tables together have a limit. */
+static void test_budget(void)
+{
+	unsigned warnings = 0;
+	struct vms_binary_budget *budget = vms_binary_budget_new(1 << 10);
+	g_autoptr(vms_binary) first = open_path("/proc/self/exe");
+	g_autoptr(vms_binary) second = open_path("/proc/self/exe");
+	g_autoptr(vms_binary) third = open_path("/proc/self/exe");
+	vms_log_set_handler(count_warning, &warnings, VMS_LOG_WARNING);
+	vms_binary_set_budget(second, budget); /* its headers have room: there was nothing yet */
+	g_assert_nonnull(vms_binary_elf(second));
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(first)), >, 100);
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(second)), ==, 0);
+	g_assert_false(vms_binary_refresh(second, vms_clock_now_ns() + UINT64_C(10000000000)));
+	vms_binary_set_budget(third, budget);
+	g_assert_null(vms_binary_elf(third));
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(third)), ==, 0);
+	vms_log_flush();
+	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
+	g_assert_cmpuint(warnings, ==, 1);
+	vms_binary_budget_unref(budget);
+}
+
 static void test_present(void)
 {
 	uint8_t *bytes = g_malloc(3 * VMS_FILE_BLOCK), buf[2 * VMS_FILE_BLOCK], has[3];
@@ -450,6 +480,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/binary/late", test_late);
 	g_test_add_func("/binary/late-without-functions", test_late_without_functions);
 	g_test_add_func("/binary/late-for-ever", test_late_for_ever);
+	g_test_add_func("/binary/budget", test_budget);
 	g_test_add_func("/binary/present", test_present);
 	g_test_add_func("/binary/demangle", test_demangle);
 	g_test_add_func("/binary/demangle-bomb", test_demangle_bomb);
