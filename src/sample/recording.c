@@ -168,6 +168,7 @@ static void read_file(struct vms_recording *recording, const struct vms_fxt_reco
 		return;
 	file->path = vms_records_text(event, "path");
 	file->build_id = vms_records_text(event, "build id");
+	file->stamp = vms_records_number(event, "stamp");
 }
 
 static void read_process_event(struct vms_recording *recording, const struct vms_fxt_record *record,

@@ -4,6 +4,8 @@
 #include "base/search.h"
 #include "base/text.h"
 #include "symbol/demangle.h"
+#include "symbol/file_table.h"
+#include "symbol/go_functions.h"
 #include <lzma.h>
 
 #define SYMBOLS_LIMIT	 (UINT64_C(2) << 20) /* of one table */
@@ -83,55 +85,6 @@ static uint8_t *read_bytes(const struct vms_file_source *source, uint64_t offset
 	return vms_file_source_read(source, offset, bytes, size) ? g_steal_pointer(&bytes) : NULL;
 }
 
-/* A table of which some blocks may be missing. */
-struct table {
-	uint8_t *bytes, *has; /* see vms_file_source_read_present; NULL if nothing could be read */
-	uint64_t offset;      /* in the file */
-	uint64_t size;
-	bool is_whole;
-};
-
-static void read_table(const struct vms_file_source *source, uint64_t offset, uint64_t size,
-		       struct table *ret)
-{
-	uint64_t first;
-	*ret = (struct table) { .offset = offset, .size = size };
-	if (size == 0 || offset > source->size || size > source->size - offset)
-		return;
-	ret->bytes = g_malloc0(size + 1); /* one byte more ends the last string */
-	ret->has = g_malloc0(size / VMS_FILE_BLOCK + 2);
-	ret->is_whole = vms_file_source_read_present(source, offset, ret->bytes, size, ret->has,
-						     &first) == 0;
-}
-
-static void clear_table(struct table *table)
-{
-	g_free(table->bytes);
-	g_free(table->has);
-}
-
-/* True if [at, at + size) of the table was read; it is shorter than a block. */
-static bool is_present(const struct table *table, uint64_t at, uint64_t size)
-{
-	const uint64_t begin = table->offset / VMS_FILE_BLOCK, end = table->offset + at + size - 1;
-	return at < table->size && size <= table->size - at &&
-	       table->has[(table->offset + at) / VMS_FILE_BLOCK - begin] &&
-	       table->has[end / VMS_FILE_BLOCK - begin];
-}
-
-/* Gets a name whose bytes are all there, with the end. NULL if they are not. */
-static const char *get_name(const struct table *strings, uint32_t at)
-{
-	if (at >= strings->size)
-		return NULL;
-	const char *name = (const char *)strings->bytes + at;
-	const size_t length = strnlen(name, NAME_LIMIT);
-	return length > 0 && length < NAME_LIMIT &&
-			       is_present(strings, at, MIN(length + 1, strings->size - at))
-		       ? name
-		       : NULL;
-}
-
 /* True for a name that a programmer does not write: "__libc_pause", which is "pause", too. */
 static bool is_internal(const char *name)
 {
@@ -139,15 +92,15 @@ static bool is_internal(const char *name)
 }
 
 /* Adds functions whose names are internal, or those whose names are not; local or not. */
-static void add_present_functions(struct reading *reading, const struct table *symbols,
-				  const struct table *strings, bool internal, bool local)
+static void add_present_functions(struct reading *reading, const struct vms_file_table *symbols,
+				  const struct vms_file_table *strings, bool internal, bool local)
 {
 	Elf64_Sym symbol;
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
-		if (!is_function(&symbol) || !is_present(symbols, at, sizeof(symbol)))
+		if (!is_function(&symbol) || !vms_file_table_has(symbols, at, sizeof(symbol)))
 			continue;
-		const char *name = get_name(strings, symbol.st_name);
+		const char *name = vms_file_table_text(strings, symbol.st_name, NAME_LIMIT);
 		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
 		if (name && is_local == local && is_internal(name) == internal)
 			add_function(reading, name, symbol.st_value, symbol.st_size,
@@ -169,7 +122,7 @@ static int compare_bodies(const void *a, const void *b)
 }
 
 /* Lists the bodies of all functions, by address. Each ends where those before it end, too. */
-static GArray *list_bodies(const struct table *symbols)
+static GArray *list_bodies(const struct vms_file_table *symbols)
 {
 	GArray *bodies = g_array_new(FALSE, FALSE, sizeof(struct body));
 	Elf64_Sym symbol;
@@ -216,16 +169,16 @@ static bool is_inner_name(const char *name, bool is_local)
  * label within another function is none.
  */
 static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
-		       const struct table *symbols, const struct table *strings)
+		       const struct vms_file_table *symbols, const struct vms_file_table *strings)
 {
 	g_autoptr(GArray) bodies = list_bodies(symbols);
 	Elf64_Sym symbol;
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
-		if (!is_label(&symbol, elf) || !is_present(symbols, at, sizeof(symbol)) ||
+		if (!is_label(&symbol, elf) || !vms_file_table_has(symbols, at, sizeof(symbol)) ||
 		    is_in_body(bodies, symbol.st_value))
 			continue;
-		const char *name = get_name(strings, symbol.st_name);
+		const char *name = vms_file_table_text(strings, symbol.st_name, NAME_LIMIT);
 		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
 		if (name && !is_inner_name(name, is_local))
 			add_function(reading, name, symbol.st_value, symbol.st_size,
@@ -240,19 +193,19 @@ static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
 static bool add_functions(struct reading *reading, const struct vms_file_source *source,
 			  const struct vms_elf_image *elf, const struct place *place)
 {
-	struct table symbols, strings;
+	struct vms_file_table symbols, strings;
 	if (place->n_symbols > SYMBOLS_LIMIT || place->strings_size > STRINGS_LIMIT)
 		return false;
-	read_table(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
-	read_table(source, place->strings, place->strings_size, &strings);
+	vms_file_table_read(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
+	vms_file_table_read(source, place->strings, place->strings_size, &strings);
 	/* Of several names of one function, the table gives the first. Tools add local names. */
 	for (unsigned i = 0; i < 4 && symbols.bytes && strings.bytes; i++)
 		add_present_functions(reading, &symbols, &strings, i & 2, i & 1);
 	if (symbols.is_whole && strings.bytes)
 		add_labels(reading, elf, &symbols, &strings);
 	const bool is_whole = symbols.is_whole && strings.is_whole;
-	clear_table(&symbols);
-	clear_table(&strings);
+	vms_file_table_clear(&symbols);
+	vms_file_table_clear(&strings);
 	return is_whole;
 }
 
@@ -312,6 +265,11 @@ static void add_debugdata(struct reading *reading)
 		add_symtab(reading, &source, &elf);
 	vms_elf_image_clear(&elf);
 	vms_file_source_clear(&source);
+}
+
+static void add_go_function(const char *name, uint64_t address, uint64_t size, void *data)
+{
+	add_function(data, name, address, size, 't');
 }
 
 /* ---- symbols for dynamic linking -------------------------------------- */
@@ -581,8 +539,10 @@ struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source
 	struct dynamic dynamic;
 	const bool has_all = separate ? add_symtab(&reading, &separate->source, &separate->elf)
 				      : add_symtab(&reading, source, elf);
-	if (!has_all)
+	if (!has_all) {
 		add_debugdata(&reading);
+		vms_go_functions_each(source, elf, add_go_function, &reading);
+	}
 	if (read_dynamic(&reading, &dynamic)) {
 		const struct place place = { dynamic.symbols, count_symbols(source, &dynamic),
 					     dynamic.strings, dynamic.strings_size };

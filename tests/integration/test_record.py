@@ -42,9 +42,9 @@ class Record(unittest.TestCase):
         cls.run_shares = cls.record(cls.file, "shares", "1.5")
 
     @classmethod
-    def build(cls, name):
+    def build(cls, name, *options):
         program = cls.folder / name
-        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", program,
+        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", *options, "-o", program,
                         testbed.ROOT / "tests" / "guests" / "record_program.c"], check=True)
         return program
 
@@ -240,6 +240,17 @@ class Record(unittest.TestCase):
         program.unlink()
         counts, whole = self.folded(file)
         self.assertGreater(sum(counts.values()) / whole, 0.8)
+
+    def test_no_build_id(self):
+        """A program that has none, as those in Go, has names unless its file has changed meanwhile."""
+        file, program = self.folder / "no-id", self.build("no-id-program", "-Wl,--build-id=none")
+        for after, named in (("true", True), (f"touch {program}", False)):
+            self.record(file, "-c", f"{program} shares 0.2; {after}", program="/bin/sh")
+            counts, whole = self.folded(file)
+            if named:
+                self.assertGreater(sum(counts.values()) / whole, 0.6)
+            else:
+                self.assertEqual(sum(counts.values()), 0)
 
     def test_truncated(self):
         """Cut anywhere: the report tells it, and shows what is left."""
