@@ -57,6 +57,15 @@ class Record(unittest.TestCase):
         rows = json.loads(vmscope("report", "--stats", "--json", file).out)
         return {row["statistic"]: row["value"] for row in rows}
 
+    def test_stats_into_files(self):
+        """Statistics go where --output says, in either form."""
+        text, rows = (self.folder / name for name in ("stats.txt", "stats.json"))
+        self.assertEqual(vmscope("report", "--stats", "-o", text, self.file).out, "")
+        self.assertEqual(text.read_text(), vmscope("report", "--stats", self.file).out)
+        vmscope("report", "--stats", "--json", "-o", rows, self.file)
+        self.assertEqual({row["statistic"]: row["value"] for row in json.loads(rows.read_text())},
+                         self.stats(self.file))
+
     def folded(self, file, status=0):
         """Samples of each function as the leaf among the program's own, and of all."""
         run = vmscope("report", "--format", "folded", file, check=False)
