@@ -9,10 +9,10 @@
 struct output {
 	struct session *session;
 	struct vms_table *table;
-	uint64_t asked;		     /* the address whose name is asked for */
-	const char *name;	     /* of the functions that are asked for; NULL: all */
-	const struct vms_task *task; /* whose functions are asked for; NULL: the kernel's */
-	bool done;		     /* a row was added for it */
+	uint64_t asked;	      /* the address whose name is asked for */
+	const char *name;     /* of the functions that are asked for; NULL: all */
+	struct vms_task task; /* whose functions are asked for, with --task */
+	bool done;	      /* a row was added for it */
 };
 
 static void add_row(struct vms_table *table, const struct vms_symbol *symbol, const char *module,
@@ -87,7 +87,7 @@ static void add_if_called(const struct vms_symbol *function, const struct vms_ma
 static bool add_functions(const struct vms_mapping *mapping, void *data)
 {
 	struct output *output = data;
-	task_functions_each(output->session, output->task, mapping, add_if_called, output);
+	task_functions_each(output->session, &output->task, mapping, add_if_called, output);
 	return true;
 }
 
@@ -101,7 +101,7 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 		return mapping->end <= output->asked;
 	const uint64_t offset = output->asked - mapping->start + mapping->offset;
 	const struct vms_symbol_table *functions =
-		task_functions_table(output->session, output->task, mapping, &base);
+		task_functions_table(output->session, &output->task, mapping, &base);
 	const bool is_known =
 		functions && vms_symbol_table_find(functions, output->asked - base, &symbol);
 	const char *module = is_known ? task_functions_module(functions, mapping) : mapping->name;
@@ -128,27 +128,26 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 /* Adds the name of an address of the process. */
 static bool add_address_of_task(struct output *output, const char *what, GError **error)
 {
-	if (!task_functions_address(output->session, output->task, what, &output->asked, error))
+	if (!task_functions_address(output->session, &output->task, what, &output->asked, error))
 		return false;
-	task_functions_each_code(output->session, output->task, add_function_around, output);
+	task_functions_each_code(output->session, &output->task, add_function_around, output);
 	if (!output->done)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",
-			    output->task->tid, what);
+			    output->task.tid, what);
 	return output->done;
 }
 
 /* Adds what is asked for of the code that a thread's process maps. */
 static bool add_of_task(struct output *output, unsigned tid, const char *what, GError **error)
 {
-	struct vms_task task;
-	if (!find_task(output->session, tid, &task, error) || !task_functions_check(&task, error))
+	if (!find_task(output->session, tid, &output->task, error) ||
+	    !task_functions_check(&output->task, error))
 		return false;
-	output->task = &task;
 	output->name = what;
-	task_functions_read(output->session, &task);
+	task_functions_read(output->session, &output->task);
 	if (what && g_ascii_isdigit(what[0]))
 		return add_address_of_task(output, what, error);
-	task_functions_each_code(output->session, &task, add_functions, output);
+	task_functions_each_code(output->session, &output->task, add_functions, output);
 	/* C++ has "operator+": a name as a whole comes first. */
 	if (!output->done && what && strchr(what, '+'))
 		return add_address_of_task(output, what, error);
