@@ -32,6 +32,11 @@ struct vms_recording_stats {
 	uint64_t begin_real_ns;		  /* CLOCK_REALTIME; 0: unknown */
 	uint64_t period_ns;
 	uint64_t period_instructions; /* 0: the period is one of time; else period_ns is 0 */
+	/*
+	 * Of a host and a guest: samples of the guest; those of the host that were taken while a
+	 * vCPU executed the guest; how many of these have the guest's stack.
+	 */
+	uint64_t guest_samples, in_guest, joined;
 };
 
 /*

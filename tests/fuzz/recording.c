@@ -72,7 +72,7 @@ static void write_again(const struct vms_fxt_record *record)
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
 	if (!vms_records_get_sample(record, &sample[0]))
 		return;
-	vms_records_put_start(bytes);
+	vms_records_put_start(bytes, VMS_RECORDS_HOST);
 	vms_records_put_sample(bytes, &sample[0]);
 	read_written(bytes, &sample[1]);
 	g_assert_cmpmem(&sample[0], sizeof(*sample), &sample[1], sizeof(*sample));
@@ -85,7 +85,7 @@ static void write_vcpu_again(const struct vms_fxt_record *record)
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
 	if (vms_records_number(record, "number") != 0 || !vms_vcpu_records_get(record, &read, 1))
 		return;
-	vms_records_put_start(bytes);
+	vms_records_put_start(bytes, VMS_RECORDS_HOST);
 	vms_vcpu_records_put(bytes, 1, 0, &read);
 	struct vms_fxt_reader *reader =
 		vms_fxt_reader_new((struct vms_bytes) { bytes->data, bytes->len });
