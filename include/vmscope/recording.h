@@ -67,8 +67,11 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 					  bool leaf_first, GError **error);
 /* Returns what names the recording's addresses. The recording owns it. */
 struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *recording);
-/* Returns the architecture of the code in the recording, or NULL if it is not known. */
-const struct vms_arch *vms_recording_arch(const struct vms_recording *recording);
+/*
+ * Returns the architecture of the code in an address space of the recording's symbolizer, or NULL
+ * if it is not known. A guest may have another one than its host.
+ */
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording, uint32_t space);
 /* Returns the facts of the session, newly allocated. */
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording);
 

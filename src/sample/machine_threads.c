@@ -14,6 +14,7 @@ void vms_machine_threads_init(struct vms_machine_threads *threads)
 		.vcpus = g_hash_table_new(NULL, NULL),
 		.names = g_hash_table_new_full(NULL, NULL, NULL, g_free),
 		.roles = g_ptr_array_new_with_free_func(g_free),
+		.indices = g_hash_table_new(g_str_hash, g_str_equal),
 	};
 }
 
@@ -21,6 +22,7 @@ void vms_machine_threads_clear(struct vms_machine_threads *threads)
 {
 	g_hash_table_unref(threads->vcpus);
 	g_hash_table_unref(threads->names);
+	g_hash_table_unref(threads->indices);
 	g_ptr_array_unref(threads->roles);
 }
 
@@ -82,7 +84,6 @@ static char *name_role(const struct vms_machine_threads *threads, uint32_t tid)
 
 int vms_machine_threads_role(struct vms_machine_threads *threads, uint32_t pid, uint32_t tid)
 {
-	guint index;
 	const char *name = find_name(threads, tid);
 	/* Before Linux 6.4 the workers of vhost are no threads of the process. */
 	const bool is_worker = name && g_str_has_prefix(name, "vhost-") &&
@@ -90,9 +91,11 @@ int vms_machine_threads_role(struct vms_machine_threads *threads, uint32_t pid, 
 	if (threads->pid == 0 || (pid != threads->pid && !is_worker))
 		return -1;
 	g_autofree char *role = name_role(threads, tid);
-	if (!g_ptr_array_find_with_equal_func(threads->roles, role, g_str_equal, &index)) {
-		index = threads->roles->len;
-		g_ptr_array_add(threads->roles, g_steal_pointer(&role));
-	}
-	return (int)index;
+	const int known = GPOINTER_TO_INT(g_hash_table_lookup(threads->indices, role));
+	if (known)
+		return known - 1;
+	g_ptr_array_add(threads->roles, role);
+	g_hash_table_insert(threads->indices, g_steal_pointer(&role),
+			    GINT_TO_POINTER((int)threads->roles->len));
+	return (int)threads->roles->len - 1;
 }

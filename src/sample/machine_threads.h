@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 struct vms_machine_threads {
-	uint32_t pid;	   /* of the machine's process; 0: unknown */
-	GHashTable *vcpus; /* thread to number of its vCPU, plus one */
-	GHashTable *names; /* thread to its name */
-	GPtrArray *roles;  /* every role that was asked for, once */
+	uint32_t pid;	     /* of the machine's process; 0: unknown */
+	GHashTable *vcpus;   /* thread to number of its vCPU, plus one */
+	GHashTable *names;   /* thread to its name */
+	GPtrArray *roles;    /* every role that was asked for, once */
+	GHashTable *indices; /* of a role in `roles`, plus one */
 };
 
 void vms_machine_threads_init(struct vms_machine_threads *threads);

@@ -73,8 +73,9 @@ struct vms_recording {
 	struct vms_recorded_system *system_of[2]; /* of the provider of a host, and of a guest */
 	enum vms_records_system provider;	  /* of the record that is being read */
 	GHashTable *stacks;			  /* struct vms_recorded_stack */
-	GHashTable *joined;    /* the same for stacks of a host and a guest; NULL: not both */
-	uint32_t guest_kernel; /* the number of its code, if it is beside a host's */
+	GHashTable *joined;	  /* the same for stacks of a host and a guest; NULL: not both */
+	GHashTable *guest_spaces; /* address spaces of the guest's processes */
+	uint32_t guest_kernel;	  /* the number of its code, if it is beside a host's */
 	struct vms_machine_threads threads;
 	GArray *damages; /* struct vms_recording_damage */
 	struct vms_recording_stats stats;

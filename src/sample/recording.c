@@ -102,6 +102,7 @@ void vms_recording_free(struct vms_recording *recording)
 	g_clear_pointer(&recording->symbolizer, vms_symbolizer_unref);
 	clear_system(&recording->host);
 	clear_system(&recording->guest);
+	g_hash_table_unref(recording->guest_spaces);
 	g_hash_table_unref(recording->stacks);
 	g_clear_pointer(&recording->joined, g_hash_table_unref);
 	g_array_unref(recording->damages);
@@ -420,6 +421,8 @@ static void map_generation(struct vms_recording *recording, struct vms_recorded_
 	struct vms_process process = { .pid = pid };
 	g_strlcpy(process.comm, generation->comm, sizeof(process.comm));
 	generation->space = vms_symbolizer_add_space(recording->symbolizer, &process)->index;
+	if (system == &recording->guest)
+		g_hash_table_add(recording->guest_spaces, GUINT_TO_POINTER(generation->space));
 	for (guint i = 0; i < generation->mappings->len; i++) {
 		struct vms_mapping mapping =
 			g_array_index(generation->mappings, struct vms_mapping, i);
@@ -695,6 +698,7 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
 	init_system(&recording->host);
 	init_system(&recording->guest);
+	recording->guest_spaces = g_hash_table_new(NULL, NULL);
 	recording->system_of[0] = recording->current = &recording->host;
 	recording->system_of[1] = &recording->guest;
 	recording->provider = VMS_RECORDS_HOST;
@@ -841,9 +845,12 @@ struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *reco
 	return recording->symbolizer;
 }
 
-const struct vms_arch *vms_recording_arch(const struct vms_recording *recording)
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording, uint32_t space)
 {
-	const char *name = recording->shown->machine;
+	const bool is_guest =
+		recording->shown == &recording->guest ||
+		g_hash_table_contains(recording->guest_spaces, GUINT_TO_POINTER(space));
+	const char *name = is_guest ? recording->guest.machine : recording->host.machine;
 	return name ? vms_arch_by_name(name) : NULL;
 }
 
