@@ -146,9 +146,9 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * == "text" compare strings. Numbers are unsigned, except those that s8 to s64 read and results of
  * a unary minus. With these, comparison and division are signed.
  *
- * Registers of more than 64 bits are used by their parts: xmm0.u32[1] is the second 32 bits of xmm0,
- * xmm0.s8[0] its first byte with a sign; gdtr.base and gdtr.limit are numbers, too. A value of kind
- * TYPED may also be such a register as a whole, and shown in parts: xmm0.f32 and .f64 as
+ * Registers of more than 64 bits are used by their parts: xmm0.u32[1] is the second 32 bits of
+ * xmm0, xmm0.s8[0] its first byte with a sign; gdtr.base and gdtr.limit are numbers, too. A value
+ * of kind TYPED may also be such a register as a whole, and shown in parts: xmm0.f32 and .f64 as
  * floating-point numbers, .u8 to .u64 and .s8 to .s64, st0.f80; xmm0.f64[0] is one of them.
  *
  * Where the guest's types are known (vms_probe_set_function), there are also the names of
