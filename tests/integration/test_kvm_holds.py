@@ -96,6 +96,17 @@ class TestHolding(Case):
         self.check_after(monitor)
         tool.end()
 
+    def test_tool_killed_beside_a_stopped_holder(self):
+        monitor = self.start(COUNTS)
+        tool = tool_for(monitor)
+        self.assertEqual(tool.do("hold"), "ok")
+        holder, = holders(monitor)
+        os.kill(holder, signal.SIGSTOP)
+        tool.kill()
+        counts_on(monitor, 0)
+        self.check_after(monitor)
+        tool.end()
+
     def test_tool_stopped(self):
         monitor = self.start(COUNTS, COUNTS)
         with tool_for(monitor) as tool:

@@ -48,6 +48,8 @@ G_NORETURN static void begin_life(const struct vms_side_work *work, int ready)
 {
 	setsid();
 	prctl(PR_SET_NAME, work->name);
+	/* One that is stopped while the tool dies continues, and ends by itself. */
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	leave_control_group();
 	close(ready);
 	close_other_files(work);

@@ -4,7 +4,8 @@
  *
  * It is a child process in a session of its own, and its exit sends no signal. So it does not
  * disturb a program that waits for its own children, and signals to the program's terminal or
- * process group do not reach it. If it is allowed to, it also leaves the tool's control group.
+ * process group do not reach it. If it is allowed to, it also leaves the tool's control group. One
+ * that is stopped goes on when the tool ends.
  *
  * It is forked from a program that may have threads. So its code takes no lock and allocates
  * nothing: it uses system calls and memory that was there before.
