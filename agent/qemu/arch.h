@@ -126,7 +126,7 @@ struct arch {
 	 */
 	bool (*open_memory)(struct vcpu *vcpu, uint64_t va, uint64_t *before);
 	void (*close_memory)(struct vcpu *vcpu, uint64_t before);
-	const struct wide_names *wide;
+	const struct wide_names *wide; /* or NULL */
 	/*
 	 * Reads the first `size` bytes of a wide register, or of its wider form, that QEMU's gdb
 	 * stub does not have. QEMU's internals are used. NULL: there are none.

@@ -21,7 +21,7 @@ static bool is_named(const char *name, const char *prefix, unsigned n, unsigned 
 static unsigned find_number(const char *name)
 {
 	unsigned number;
-	for (const struct wide_names *names = vcpu_arch()->wide; names->prefix; names++)
+	for (const struct wide_names *names = vcpu_arch()->wide; names && names->prefix; names++)
 		if (is_named(name, names->prefix, names->n, &number))
 			return names->first + number;
 	return VMS_WIDE_MAX;
