@@ -48,7 +48,8 @@ static bool find_code_offset(const struct vms_elf_image *elf, uint64_t address, 
 	for (unsigned i = 0; i < elf->n_segments; i++) {
 		const Elf64_Phdr *segment = &elf->segments[i];
 		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
-		    address < segment->p_vaddr || address - segment->p_vaddr >= segment->p_filesz)
+		    address < segment->p_vaddr || address - segment->p_vaddr >= segment->p_filesz ||
+		    address - segment->p_vaddr > UINT64_MAX - segment->p_offset)
 			continue;
 		*ret = address - segment->p_vaddr + segment->p_offset;
 		return true;
