@@ -8,6 +8,7 @@
 #include "sample/recording-private.h"
 #include "sample/recording_code.h"
 #include "symbol/binary.h"
+#include "symbol/build_id.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +51,15 @@ static struct vms_symbol_table *read_kallsyms(void)
 static struct vms_binary *open_binary(const struct vms_recorded_file *file)
 {
 	struct vms_file_source source;
-	const int fd = file->build_id ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	const bool has_identity = file->path && (file->build_id || file->stamp);
+	const int fd = has_identity ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	const uint64_t stamp = fd >= 0 && !file->build_id ? vms_file_stamp(fd) : 0;
 	if (fd < 0 || !vms_file_source_of_fd(fd, &source))
 		return NULL;
+	if (!file->build_id && stamp != file->stamp) {
+		vms_file_source_clear(&source);
+		return NULL;
+	}
 	g_autoptr(vms_binary) binary = vms_binary_new(file->path, &source);
 	return g_strcmp0(vms_binary_build_id(binary), file->build_id) == 0
 		       ? g_steal_pointer(&binary)

@@ -72,9 +72,12 @@ void vms_sampler_lose_samples(struct vms_sampler *sampler, uint32_t cpu, uint64_
  */
 void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
 				uint32_t parent, const char *comm);
-/* Records a file, to which mappings refer by its number. `build_id` may be NULL. */
+/*
+ * Records a file, to which mappings refer by its number. `build_id` may be NULL; then `stamp` may
+ * tell whether a file of this host is the same (vms_file_stamp), or is 0.
+ */
 void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const char *path,
-			     const char *build_id);
+			     const char *build_id, uint64_t stamp);
 void vms_sampler_record_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
 				uint64_t start, uint64_t end, uint64_t offset, uint32_t file);
 /* Records the name of a thread, which may change. */

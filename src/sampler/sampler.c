@@ -357,13 +357,15 @@ void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, u
 }
 
 void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const char *path,
-			     const char *build_id)
+			     const char *build_id, uint64_t stamp)
 {
 	struct vms_fxt_record event = vms_records_event("file", vms_clock_now_ns(), 0);
 	vms_records_add_number(&event, "number", number);
 	vms_records_add_text(&event, "path", path);
 	if (build_id)
 		vms_records_add_text(&event, "build id", build_id);
+	else if (stamp)
+		vms_records_add_number(&event, "stamp", stamp);
 	put_record(sampler, &event);
 }
 

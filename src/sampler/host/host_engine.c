@@ -89,10 +89,11 @@ struct host_engine {
 
 /* ---- running processes ------------------------------------------------------------ */
 
-static void record_file(uint32_t number, const char *path, const char *build_id, void *data)
+static void record_file(uint32_t number, const char *path, const struct vms_file_identity *identity,
+			void *data)
 {
 	const struct host_engine *engine = data;
-	vms_sampler_record_file(engine->sampler, number, path, build_id);
+	vms_sampler_record_file(engine->sampler, number, path, identity->build_id, identity->stamp);
 }
 
 static void record_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid,
