@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from test_agent_engine import LinuxGuest
+import testbed
 from test_flow import Tracer
 from vmscope_command import vmscope
 
@@ -24,7 +25,7 @@ class Stacks(Tracer):
             self.assertEqual((value["name"], value["status"]), ("stack", "known"))
             frames = value["text"].split(";")
             self.assertEqual(len(frames), len(value["value"]), frames)
-            yield [frame for frame in frames if not frame.endswith("(user)")]
+            yield [frame for frame in frames if not frame.endswith("user)")]
 
     def test_sleeping(self):
         """Where a program waits: the kernel tells the same offsets, but for its scheduler's."""
@@ -39,9 +40,9 @@ class Stacks(Tracer):
         self.assertIn(truth, [stack[-len(truth):] for stack in found], found)
         for stack in found:
             self.assertEqual(stack[0], "schedule+0x0")
-        # A program's address, where it has called the kernel, comes last.
+        # The program's frames come last.
         for record in ours:
-            self.assertTrue(record["values"][1]["text"].endswith(" (user)"))
+            self.assertIn("user)", record["values"][1]["text"])
 
     def probed(self):
         """A function that the program "probed" comes to, and the condition that it is that."""
@@ -117,6 +118,66 @@ class Stacks(Tracer):
             self.assertEqual(lines[1], " " * 17 + f"{function}+0x0")
             shown = vmscope("flow", "report", path)
             self.assertEqual(shown.out.splitlines()[:len(lines) - 1], lines[:-1])
+
+
+def user_names(value):
+    """The functions of a stack's user frames, the innermost first."""
+    frames = value["text"].split(";")
+    return [re.match(r"_*([^+]+)\+", frame)[1] for frame in frames if frame.endswith("user)")]
+
+
+class Programs(Tracer):
+    """The frames of programs without frame pointers (tests/guests/frames.c): its source is the truth."""
+    programs = ("frames", "frames-static")  # with libraries, and without .eh_frame_hdr
+
+    def check(self, value, wanted):
+        """The innermost functions; the outermost is _start."""
+        self.assertEqual(value["status"], "known")
+        names = user_names(value)
+        self.assertEqual(names[:len(wanted)], wanted, value)
+        self.assertEqual(names[-1], "start", value)
+
+    def test_in_the_kernel(self):
+        """Where a program has called the kernel to sleep, several calls deep."""
+        wanted = ["pause", "wait_inner", *["wait_middle"] * 3, "wait_outer", "main"]
+        for program in self.programs:
+            records = self.records("schedule=stack", "--if", 'comm == "frames"', run=f"{program} wait & "
+                                   "p=$!; until grep -q '^State:.S' /proc/$p/status; do :; done; sleep 0.1;"
+                                   "kill -9 $p")
+            last = [record["values"][0] for record in records
+                    if "wait_inner" in record["values"][0]["text"]]
+            self.assertTrue(last, records)
+            for value in last:
+                self.check(value, wanted)
+                self.assertTrue(value["text"].startswith("schedule+0x0;"))
+
+    def test_in_the_program(self):
+        """At a function of the program; counted by stack, and exported with its names."""
+        pid = int(self.guest.run("frames spin >/dev/null 2>&1 & echo $!"))
+        self.addCleanup(self.guest.run, f"kill -9 {pid}")
+        testbed.wait_for(lambda: "frames" in self.guest.run(f"readlink /proc/{pid}/exe"), "frames")
+        run = self.flow("--json", "--task", pid, "burn=stack,kstack,ustack", "--hits", "8")
+        *records, _ = map(json.loads, run.out.splitlines())
+        ways = collections.Counter()
+        for record in records:
+            both, kernel, user = record["values"]
+            self.assertEqual((kernel["text"], kernel["value"]), ("", []))
+            self.assertEqual(user["text"], both["text"])
+            way = user_names(both)[1]
+            self.check(both, ["burn", way, "spin", "main"])
+            ways[way] += 1
+        self.assertEqual(ways, {"seldom": 2, "often": 6})
+        run = self.flow("--task", pid, "burn", "--count-by", "stack", "--hits", "8", "--format", "folded")
+        found = {tuple(line.rsplit(" ", 1)[0].split(";")[-4:]): int(line.rsplit(" ", 1)[1])
+                 for line in run.out.splitlines()}
+        self.assertEqual(found, {("main", "spin", "seldom", "burn"): 2,
+                                 ("main", "spin", "often", "burn"): 6}, run.out)
+
+
+class ProgramsX86(Programs, unittest.TestCase):
+    @staticmethod
+    def start_guest():
+        return LinuxGuest()
 
 
 class Traced(Stacks):

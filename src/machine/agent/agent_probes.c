@@ -304,7 +304,7 @@ static bool check_request(const struct vms_agent_prober *prober,
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_KEEP_ARGUMENTS, error))
 		return false;
 	if (copies_stacks(request) &&
-	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_STACKS, error))
+	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_USER_STACKS, error))
 		return false;
 	if (reads_wide(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_READ_WIDE, error))
