@@ -435,11 +435,21 @@ static void take_hit(const struct vms_hit *hit, void *data)
 		add_record(hit, data);
 }
 
-/* The same, later. Callbacks would miss the memory of the held machine, so they are not deferred.
+/*
+ * The same, but later if the machine is held. Callbacks would miss the memory of the held machine,
+ * so flows with callbacks do not defer hits.
  */
-static void defer_hit(const struct vms_hit *hit, void *data)
+static void take_or_defer_hit(const struct vms_hit *hit, void *data)
 {
 	struct vms_flow *flow = data;
+	if (!hit->regs) {
+		take_hit(hit, data);
+		return;
+	}
+	if (g_async_queue_length(flow->deferred) >= DEFERRED_MAX) {
+		count_lost(flow);
+		return;
+	}
 	struct deferred *deferred = g_malloc(sizeof(*deferred) + hit->size);
 	deferred->hit = *hit;
 	deferred->hit.regs = NULL;

@@ -11,11 +11,10 @@
  * copied if the vCPU uses another stack, which interrupts and exceptions have. USER_BYTES are
  * copied from the stack pointer of the program.
  */
-#define STACK_BYTES	16384u
-#define TASK_BYTES	8192u
-#define USER_BYTES	32768u
-#define USUAL_TASK_SIZE 16384u
-#define COMM_BYTES	16u /* of task_struct.comm */
+#define STACK_BYTES 16384u
+#define TASK_BYTES  8192u
+#define USER_BYTES  32768u
+#define COMM_BYTES  16u /* of task_struct.comm */
 
 /*
  * The raw values after those of registers. RAW_FRAMES is a number: enum vms_stack_frames. RAW_COMM
@@ -80,7 +79,7 @@ static void push_of_task(const struct vms_guest *guest, unsigned size, uint32_t 
 static void push_task_part(const struct vms_arch *arch, const struct vms_guest *guest,
 			   const struct vms_task_layout *layout, GArray *ops)
 {
-	const uint32_t size = layout->stack_size ? layout->stack_size : USUAL_TASK_SIZE;
+	const uint32_t size = layout->stack_size ? layout->stack_size : VMS_USUAL_TASK_STACK;
 	push_of_task(guest, sizeof(uint64_t), layout->stack, ops);
 	vms_program_push(ops, size - MIN(size, TASK_BYTES));
 	vms_program_do(ops, VMS_OP_ADD);
@@ -192,7 +191,7 @@ void vms_stack_raw_collect(const struct vms_arch *arch, const struct vms_guest *
 		push_user_stack(arch, guest, &layout, ops);
 	else
 		push_program_stack(arch, ops);
-	collect_memory_part(ops, USER_BYTES);
+	collect_memory_part(ops, frames == VMS_STACK_KERNEL ? 1 : USER_BYTES);
 }
 
 /* ---- values that come ------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
  * tell. While the task executes the kernel, the program's stack pointer is saved at `user_sp` in
  * that stack; 0: not known.
  */
+#define VMS_USUAL_TASK_STACK 16384u /* bytes, if the kernel does not tell */
 struct vms_task_layout {
 	uint32_t tid, pid, mm, comm, group_leader, stack, stack_size, user_sp;
 };

@@ -75,12 +75,13 @@ static const struct vms_task_arch *find_arch(const struct vms_arch *arch)
 static void find_user_sp(const struct vms_linux *guest, struct vms_linux_tasks *tasks)
 {
 	const uint64_t padding = tasks->arch->stack_padding ? tasks->arch->stack_padding(guest) : 0;
+	const uint64_t stack = tasks->stack_size ? tasks->stack_size : VMS_USUAL_TASK_STACK;
 	struct vms_btf_member sp;
 	uint64_t size;
 	if (vms_btf_member(guest->btf, "pt_regs", "sp", &sp) &&
 	    vms_btf_size(guest->btf, "pt_regs", &size) && sp.offset < size &&
-	    size + padding < tasks->stack_size)
-		tasks->user_sp = tasks->stack_size - padding - size + sp.offset;
+	    size + padding < stack)
+		tasks->user_sp = stack - padding - size + sp.offset;
 }
 
 struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)

@@ -59,6 +59,7 @@ enum vms_agent_feature {
 	VMS_AGENT_CAN_COPY_STACKS = 1 << 9, /* VMS_OP_COLLECT_READABLE, 28 KiB of a hit's values */
 	VMS_AGENT_CAN_COUNT_INSTRUCTIONS = 1 << 10, /* PERIOD_* */
 	VMS_AGENT_CAN_READ_WIDE = 1 << 11,	    /* VMS_OP_COLLECT_WIDE, VMS_OP_WIDE */
+	VMS_AGENT_CAN_COPY_USER_STACKS = 1 << 12,   /* 60 KiB of a hit's values */
 };
 /* The features of an agent that is so old that its HELLO has none. */
 #define VMS_AGENT_FIRST_FEATURES VMS_AGENT_CAN_HOLD
