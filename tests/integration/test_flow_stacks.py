@@ -24,6 +24,9 @@ class Stacks(Tracer):
             *_, value = record["values"]
             self.assertEqual((value["name"], value["status"]), ("stack", "known"))
             frames = value["text"].split(";")
+            if frames[-1].startswith("["):  # busybox has no unwind tables
+                self.assertTrue(frames[-2].endswith("user)"), frames)
+                frames.pop()
             self.assertEqual(len(frames), len(value["value"]), frames)
             yield [frame for frame in frames if not frame.endswith("user)")]
 
@@ -86,12 +89,12 @@ class Stacks(Tracer):
             self.assertEqual(traced.status, 0, traced.err)
             frames = [line.split("+")[0].strip() for line in traced.out.splitlines()
                       if line.startswith(" " * 17)]
-            self.assertEqual(folded.read_text().splitlines(),
-                             [";".join(reversed(frames)) + " 40"])
+            path = re.escape(";".join(reversed(frames)))
+            self.assertRegex(folded.read_text(), rf"^probed \(\d+\);{path} 40\n$")
             self.assertIn(f">{function} (40 samples, 100.00 %)<", svg.read_text())
         traced = self.trace(function, "--count-by", "stack", *condition, "--format", "folded",
                             run="probed calls 3")
-        self.assertEqual(traced.out.splitlines(), [";".join(reversed(frames)) + " 3"])
+        self.assertRegex(traced.out, rf"^probed \(\d+\);{path} 3\n$")
         self.assertIn("3 in the table", traced.err)
 
     def test_wrong_export(self):
