@@ -124,9 +124,10 @@ class Stacks(Tracer):
 
 
 def user_names(value):
-    """The functions of a stack's user frames, the innermost first."""
-    frames = value["text"].split(";")
-    return [re.match(r"_*([^+]+)\+", frame)[1] for frame in frames if frame.endswith("user)")]
+    """The functions of a stack's user frames, the innermost first; "?" for those without a name."""
+    names = [re.match(r"_*([^+]+)\+|0x", frame)[1] for frame in value["text"].split(";")
+             if frame.endswith("user)")]
+    return [name or "?" for name in names]
 
 
 class Programs(Tracer):
