@@ -19,7 +19,8 @@ struct options {
 struct source {
 	const struct vms_profile *profile;
 	struct vms_symbolizer *symbolizer;
-	const struct vms_arch *arch; /* NULL: not known */
+	const struct vms_arch *arch; /* of the guest; NULL: its code is in `recording` */
+	const struct vms_recording *recording;
 	uint64_t samples;
 };
 
@@ -75,12 +76,15 @@ static void decode_function(struct session *session, const struct source *source
 	}
 	g_autofree uint8_t *code = g_malloc(annotation->size);
 	if (read_code(session, annotation, &mode, code, &error)) {
-		if (!source->arch)
+		const struct vms_arch *arch =
+			source->arch ? source->arch
+				     : vms_recording_arch(source->recording, annotation->space);
+		if (!arch)
 			g_set_error_literal(&error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 					    "the processor of the recording is not known");
 		else
-			vms_annotation_decode(annotation, source->arch, &mode, code,
-					      annotation->size, &error);
+			vms_annotation_decode(annotation, arch, &mode, code, annotation->size,
+					      &error);
 	}
 	if (!error)
 		return;
@@ -216,7 +220,7 @@ static bool annotate_recording(struct session *session, const char *function, co
 		return false;
 	const struct source source = { .profile = profile,
 				       .symbolizer = vms_recording_symbolizer(recording),
-				       .arch = vms_recording_arch(recording),
+				       .recording = recording,
 				       .samples = count_samples(profile) };
 	return show_functions(session, &source, function, error);
 }

@@ -3,22 +3,19 @@
  * vmscope record: samples processes of this host, or of a guest, into a file, which "vmscope
  * report" shows.
  */
-#include "base/clock.h"
-#include "base/outfile.h"
 #include "commands.h"
+#include "recorder.h"
 #include "values.h"
-#include <glib-unix.h>
 #include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #define DEFAULT_HZ  99
-#define READ_NS	    (UINT64_C(100) * 1000 * 1000)
 #define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
 	char *hz, *period_us, *instructions, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
-	gboolean all, user, wall;
+	gboolean all, user, wall, host;
 	int depth;
 };
 
@@ -88,8 +85,54 @@ static bool add_targets(struct session *session, struct vms_sampler *sampler,
 	       (!session->launch || vms_sampler_add(sampler, &command, error));
 }
 
-static struct vms_sampler *make_sampler(struct session *session, const struct options *options,
-					GError **error)
+/*
+ * Adds the session of the machine's threads on this host, which "--host" records beside those of
+ * the guest.
+ */
+static bool add_host(struct session *session, const struct vms_sampler_options *options,
+		     struct recorder *recorder, GError **error)
+{
+	struct vms_sampler_options own = *options;
+	const struct vms_sampler_target machine = { .kind = VMS_SAMPLER_MACHINE,
+						    .id = vms_machine_info(session->machine)->pid };
+	if (!machine.id) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "--host: which process runs %s is not known, or it runs elsewhere; "
+			    "--qmp, --agent or --guest PID names a machine of this host",
+			    vms_machine_info(session->machine)->name);
+		return false;
+	}
+	own.machine = NULL;
+	own.guest = NULL;
+	struct vms_sampler *sampler = vms_sampler_new(vms_sampler_engine_host(), &own, error);
+	if (!sampler)
+		return false;
+	recorder_add(recorder, sampler);
+	return vms_sampler_add(sampler, &machine, error);
+}
+
+/* "--host" is of a whole machine: each sample of a vCPU's thread needs one of its guest. */
+static bool check_host(const struct session *session, const struct options *options, GError **error)
+{
+	if (!options->host)
+		return true;
+	if (!session_names_guest(session))
+		usage_error(error, "--host records the threads of a guest's machine, too: name the "
+				   "guest, as by --guest; without one, --pid records a process of "
+				   "this host");
+	else if (options->pid || options->tid || options->job || options->name || options->cgroup)
+		usage_error(error,
+			    "--host records the whole machine: give no targets in the guest");
+	else if (options->instructions || options->wall || options->user)
+		usage_error(error, "--host excludes --instructions, --wall and --user");
+	else
+		return true;
+	return false;
+}
+
+/* Makes the sessions, and adds their targets. */
+static bool make_sessions(struct session *session, const struct options *options,
+			  struct recorder *recorder, GError **error)
 {
 	struct vms_sample_specification specification = { 0 };
 	struct vms_sampler_options own = { .size = sizeof(own),
@@ -102,64 +145,30 @@ static struct vms_sampler *make_sampler(struct session *session, const struct op
 	if (options->depth < 1 || options->depth > VMS_SAMPLER_DEPTH) {
 		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
 			    VMS_SAMPLER_DEPTH);
-		return NULL;
+		return false;
 	}
 	if (options->wall && options->user) {
 		usage_error(error, "--wall and --user exclude each other: threads wait in the "
 				   "kernel");
-		return NULL;
+		return false;
 	}
-	if (!parse_period(options, &specification, error) ||
+	if (!check_host(session, options, error) || !parse_period(options, &specification, error) ||
 	    !value_size("--buffer", options->buffer, &own.buffer_size, error) ||
 	    (names_guest && !session_open_guest(session, error)))
-		return NULL;
+		return false;
 	own.machine = session->machine;
 	own.guest = session->guest;
-	return vms_sampler_new(names_guest ? vms_sampler_engine_guest() : vms_sampler_engine_host(),
-			       &own, error);
+	if (options->host && !add_host(session, &own, recorder, error))
+		return false;
+	struct vms_sampler *sampler = vms_sampler_new(
+		names_guest ? vms_sampler_engine_guest() : vms_sampler_engine_host(), &own, error);
+	if (!sampler)
+		return false;
+	recorder_add(recorder, sampler);
+	return add_targets(session, sampler, options, error);
 }
 
 /* ---- the run ---------------------------------------------------------------------- */
-
-static gboolean set_flag(gpointer data)
-{
-	*(bool *)data = true;
-	return G_SOURCE_CONTINUE;
-}
-
-static bool write_new(struct vms_sampler *sampler, struct vms_outfile *file, GError **error)
-{
-	g_autoptr(GByteArray) bytes = g_byte_array_new();
-	vms_sampler_read(sampler, bytes);
-	return bytes->len == 0 || vms_outfile_write(file, bytes->data, bytes->len, error);
-}
-
-/* Writes until the targets have ended, the time is over, or a signal comes. */
-static bool run_sampler(struct vms_sampler *sampler, struct vms_outfile *file, uint64_t duration_ns,
-			GError **error)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
-	bool is_interrupted = false, done = true, ended = false;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], set_flag, &is_interrupted);
-	const bool started = vms_sampler_start(sampler, error);
-	if (started)
-		vms_log(VMS_LOG_INFO, "recording has begun");
-	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
-	while (started && done && !ended && !is_interrupted && vms_clock_now_ns() < end_ns) {
-		ended = vms_sampler_wait(sampler, MIN(vms_clock_now_ns() + READ_NS, end_ns));
-		while (g_main_context_iteration(NULL, FALSE))
-			;
-		done = write_new(sampler, file, error);
-	}
-	if (started)
-		vms_sampler_stop(sampler, NULL);
-	done = started && done && write_new(sampler, file, error);
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
-	return done;
-}
 
 /* Adds the names to what was written, and says how many samples there are. */
 static bool write_names(struct vms_outfile *file, struct vms_recording_stats *stats, GError **error)
@@ -192,16 +201,17 @@ static void tell_losses(const struct vms_sampler_stats *stats)
 }
 
 /* A session that ended before its targets: what was sampled until then is in the file. */
-static void tell_failure(struct session *session, struct vms_sampler *sampler)
+static void tell_failure(struct session *session, const struct recorder *recorder)
 {
-	g_autofree char *failure = vms_sampler_failure(sampler);
+	g_autofree char *failure = recorder_failure(recorder);
 	if (!failure)
 		return;
 	session->status = 1;
 	vms_log(VMS_LOG_WARNING, "recording ended early: %s", failure);
 }
 
-static bool record(struct session *session, const struct options *options, GError **error)
+static bool record(struct session *session, const struct options *options,
+		   struct recorder *recorder, GError **error)
 {
 	struct vms_recording_stats stats;
 	uint64_t duration_ns;
@@ -215,15 +225,14 @@ static bool record(struct session *session, const struct options *options, GErro
 	}
 	if (!value_seconds(options->seconds, &duration_ns, error))
 		return false;
-	g_autoptr(vms_sampler) sampler = make_sampler(session, options, error);
-	if (!sampler || !add_targets(session, sampler, options, error))
+	if (!make_sessions(session, options, recorder, error))
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
-	if (!file || !run_sampler(sampler, file, duration_ns, error) ||
+	if (!file || !recorder_write(recorder, file, duration_ns, error) ||
 	    !write_names(file, &stats, error) || !vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
-	tell_failure(session, sampler);
+	tell_failure(session, recorder);
 	if (stats.session.user_only && !options->user)
 		vms_log(VMS_LOG_WARNING,
 			"without the kernel's part: the sysctl kernel.perf_event_paranoid allows "
@@ -235,7 +244,7 @@ static bool record(struct session *session, const struct options *options, GErro
 			   stats.samples, stats.processes, stats.processes == 1 ? "" : "es",
 			   (double)stats.session.elapsed_ns / 1e9, stats.session.lost,
 			   stats.session.missed, session->outputs[0]);
-	const int status = vms_sampler_command_status(sampler);
+	const int status = vms_sampler_command_status(recorder->samplers[recorder->n - 1]);
 	if (session->launch && status < 0)
 		vms_log(VMS_LOG_WARNING, "%s goes on: the recording has ended before it",
 			session->launch[0]);
@@ -249,6 +258,7 @@ static bool record(struct session *session, const struct options *options, GErro
 static bool run_record(struct session *session, int argc, char **argv, GError **error)
 {
 	struct options options = { .depth = VMS_SAMPLER_DEPTH };
+	struct recorder recorder = { .n = 0 };
 	const GOptionEntry entries[] = {
 		{ "pid", 'p', 0, G_OPTION_ARG_STRING, &options.pid,
 		  "All threads of a process, and what they start", "PID" },
@@ -275,13 +285,17 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 		  NULL },
 		{ "wall", 0, 0, G_OPTION_ARG_NONE, &options.wall,
 		  "Threads that wait, too, and what they wait for", NULL },
+		{ "host", 0, 0, G_OPTION_ARG_NONE, &options.host,
+		  "The guest's machine, too: its threads on this host, below the guest's stacks",
+		  NULL },
 		{ "depth", 0, 0, G_OPTION_ARG_INT, &options.depth,
 		  "Frames per stack, 1 to 127 (default 127)", "N" },
 		{ "buffer", 0, 0, G_OPTION_ARG_STRING, &options.buffer, BUFFER_HELP, "SIZE" },
 		{ NULL }
 	};
 	const bool done = session_parse(session, entries, &argc, &argv, 0, 0, error) &&
-			  record(session, &options, error);
+			  record(session, &options, &recorder, error);
+	recorder_clear(&recorder);
 	char *const texts[] = { options.hz,   options.period_us,   options.seconds, options.pid,
 				options.tid,  options.job,	   options.cgroup,  options.buffer,
 				options.name, options.instructions };

@@ -32,6 +32,11 @@ struct vms_recording_stats {
 	uint64_t begin_real_ns;		  /* CLOCK_REALTIME; 0: unknown */
 	uint64_t period_ns;
 	uint64_t period_instructions; /* 0: the period is one of time; else period_ns is 0 */
+	/*
+	 * Of a host and a guest: samples of the guest; those of the host that were taken while a
+	 * vCPU executed the guest; how many of these have the guest's stack.
+	 */
+	uint64_t guest_samples, in_guest, joined;
 };
 
 /*
@@ -62,8 +67,11 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 					  bool leaf_first, GError **error);
 /* Returns what names the recording's addresses. The recording owns it. */
 struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *recording);
-/* Returns the architecture of the code in the recording, or NULL if it is not known. */
-const struct vms_arch *vms_recording_arch(const struct vms_recording *recording);
+/*
+ * Returns the architecture of the code in an address space of the recording's symbolizer, or NULL
+ * if it is not known. A guest may have another one than its host.
+ */
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording, uint32_t space);
 /* Returns the facts of the session, newly allocated. */
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording);
 

@@ -28,6 +28,11 @@ struct vms_sample_record {
 	uint32_t wait_frame;
 	bool idle; /* the vCPU is halted; the stack is empty */
 	/*
+	 * A thread of a host, which has executed a guest's code by the processor. The stack is
+	 * empty, because the host's kernel walks none then.
+	 */
+	bool in_guest;
+	/*
 	 * The stack has code that was loaded into the kernel, but loaded code had changed since it
 	 * was last read. So the stack may be wrong.
 	 */

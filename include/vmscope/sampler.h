@@ -9,6 +9,11 @@
  * sees. The engine of a guest samples each vCPU once per period, and keeps the sample if the vCPU
  * runs a thread of a target.
  *
+ * A session of the host and one of a guest may be written into one file, each piece as it was read,
+ * in any order. If the host's target is the machine of the guest, the recording has one picture of
+ * both: the samples of the host, and in those of a thread that executed the guest, the guest's
+ * stack above that of the thread. Both need the same period.
+ *
  * Any thread may call these functions. Only one thread at a time may read the buffers.
  */
 #pragma once
@@ -77,6 +82,11 @@ enum vms_sampler_target_kind {
 	VMS_SAMPLER_JOB,     /* process `id` and all its descendants */
 	VMS_SAMPLER_CGROUP,  /* a control group: its folder's path is `name` */
 	VMS_SAMPLER_SYSTEM,  /* everything */
+	/*
+	 * Process `id`, which runs a virtual machine, with the kernel's workers for it (vhost).
+	 * Only the host's engine has it.
+	 */
+	VMS_SAMPLER_MACHINE,
 	VMS_SAMPLER_COMMAND, /* `command`, which ends with NULL; it is started, and sampled as a job
 			      */
 	/*
@@ -162,7 +172,8 @@ int vms_sampler_command_status(struct vms_sampler *sampler);
 
 /*
  * Moves all records in the buffers to the end of `out`, in the Fuchsia Trace Format. The records of
- * a session from its start to its stop, in this order, are a complete file.
+ * a session from its start to its stop, in this order, are a complete file. Those of two sessions
+ * may alternate.
  */
 void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out);
 

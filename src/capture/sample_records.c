@@ -12,22 +12,24 @@ enum {
 	STRING_KERNEL_END,
 	STRING_IDLE,
 	STRING_WAIT,
+	STRING_IN_GUEST,
 	N_STRINGS
 };
 static const char *const strings[N_STRINGS] = {
-	[STRING_CPU] = "cpu",	[STRING_KERNEL] = "kernel",
-	[STRING_END] = "end",	[STRING_KERNEL_END] = "kernel end",
-	[STRING_IDLE] = "idle", [STRING_WAIT] = "wait",
+	[STRING_CPU] = "cpu",		[STRING_KERNEL] = "kernel",
+	[STRING_END] = "end",		[STRING_KERNEL_END] = "kernel end",
+	[STRING_IDLE] = "idle",		[STRING_WAIT] = "wait",
+	[STRING_IN_GUEST] = "in guest",
 };
 
-void vms_records_put_start(GByteArray *out)
+void vms_records_put_start(GByteArray *out, enum vms_records_system of)
 {
 	const struct vms_fxt_record begin[] = {
 		{ .type = VMS_FXT_METADATA, .kind = VMS_FXT_TRACE_INFO },
 		{ .type = VMS_FXT_METADATA,
 		  .kind = VMS_FXT_PROVIDER_INFO,
-		  .number = 1,
-		  .name = vms_fxt_inline("vmscope") },
+		  .number = of,
+		  .name = vms_fxt_inline(of == VMS_RECORDS_GUEST ? "vmscope guest" : "vmscope") },
 		{ .type = VMS_FXT_INITIALIZATION, .value = 1000000000 },
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(begin); i++)
@@ -92,6 +94,8 @@ void vms_records_put_sample(GByteArray *out, const struct vms_sample_record *sam
 		add_u32(&record, STRING_IDLE, 1);
 	if (sample->waits)
 		add_u32(&record, STRING_WAIT, encode_wait(sample));
+	if (sample->in_guest)
+		add_u32(&record, STRING_IN_GUEST, 1);
 	vms_fxt_write(out, &record);
 }
 
@@ -121,6 +125,7 @@ bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_samp
 	ret->tid = (uint32_t)record->thread.tid;
 	ret->space = VMS_NO_SPACE;
 	ret->idle = vms_records_number(record, strings[STRING_IDLE]);
+	ret->in_guest = vms_records_number(record, strings[STRING_IN_GUEST]);
 	ret->code_changed = false;
 	ret->vcpu = (uint32_t)vms_records_number(record, strings[STRING_CPU]);
 	stack->n = (unsigned)MIN(record->payload_size / 8, VMS_STACK_LIMIT);
@@ -141,6 +146,40 @@ bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_samp
 						       .is_user = i >= stack->n_kernel };
 	}
 	return true;
+}
+
+bool vms_records_begins_system(const struct vms_fxt_record *record, enum vms_records_system *ret)
+{
+	if (record->type != VMS_FXT_METADATA ||
+	    (record->kind != VMS_FXT_PROVIDER_INFO && record->kind != VMS_FXT_PROVIDER_SECTION))
+		return false;
+	*ret = record->number == VMS_RECORDS_GUEST ? VMS_RECORDS_GUEST : VMS_RECORDS_HOST;
+	return true;
+}
+
+/* ---- threads --------------------------------------------------------------------- */
+
+void vms_records_put_thread(GByteArray *out, uint32_t pid, uint32_t tid, const char *name)
+{
+	struct vms_fxt_record record = { .type = VMS_FXT_KERNEL_OBJECT,
+					 .kind = VMS_FXT_THREAD_OBJECT,
+					 .value = tid,
+					 .name = vms_fxt_inline(name),
+					 .n_arguments = 1 };
+	record.arguments[0] = (struct vms_fxt_argument) { .type = VMS_FXT_KOID,
+							  .name = vms_fxt_inline("process"),
+							  .u = pid };
+	vms_fxt_write(out, &record);
+}
+
+char *vms_records_get_thread(const struct vms_fxt_record *record, uint32_t *tid)
+{
+	if (record->type != VMS_FXT_KERNEL_OBJECT || record->kind != VMS_FXT_THREAD_OBJECT)
+		return NULL;
+	char *name = g_strndup(record->name.text, record->name.length);
+	vms_text_clean(name);
+	*tid = (uint32_t)record->value;
+	return name;
 }
 
 /* ---- events ---------------------------------------------------------------------- */

@@ -24,15 +24,35 @@
 #define VMS_RECORDS_CODE "code"
 
 /*
- * Appends the start of a file: magic number, ticks and the strings of samples. It may be repeated
- * in the file, so that a reader continues there after damage.
+ * Whose threads records are of: the number of their provider in the file. A file may have records
+ * of both systems. A number of a process, a thread or a file only means something in its system.
  */
-void vms_records_put_start(GByteArray *out);
+enum vms_records_system { VMS_RECORDS_HOST = 1, VMS_RECORDS_GUEST = 2 };
+
+/*
+ * Appends the start of a file: magic number, the system of the records that follow, ticks and the
+ * strings of samples. It may be repeated in the file, so that a reader continues there after
+ * damage.
+ */
+void vms_records_put_start(GByteArray *out, enum vms_records_system of);
 void vms_records_put_sample(GByteArray *out, const struct vms_sample_record *sample);
 /* Decodes a sample without its space. False if the record is not a sample. */
 bool vms_records_get_sample(const struct vms_fxt_record *record, struct vms_sample_record *ret);
 /* True if the record is a sample. */
 bool vms_records_is_sample(const struct vms_fxt_record *record);
+/*
+ * True if the record begins a part of the file whose records are of the system `*ret`. Providers
+ * that are not known count as a host.
+ */
+bool vms_records_begins_system(const struct vms_fxt_record *record, enum vms_records_system *ret);
+
+/* Appends the name of a thread, as viewers of the format expect it. */
+void vms_records_put_thread(GByteArray *out, uint32_t pid, uint32_t tid, const char *name);
+/*
+ * Decodes the name of a thread. It is safe for a terminal, and newly allocated. NULL if the record
+ * is not the name of a thread.
+ */
+char *vms_records_get_thread(const struct vms_fxt_record *record, uint32_t *tid);
 
 /* Makes an event of a process without arguments. */
 struct vms_fxt_record vms_records_event(const char *name, uint64_t time_ns, uint32_t pid);

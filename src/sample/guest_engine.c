@@ -375,6 +375,27 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 	return done;
 }
 
+/*
+ * Records which thread of the host executes which vCPU, for readers of a recording that has the
+ * host's threads, too.
+ */
+static void record_vcpu_threads(struct guest_engine *engine)
+{
+	g_autoptr(GByteArray) out = g_byte_array_new();
+	const pid_t pid = vms_machine_info(engine->machine)->pid;
+	for (unsigned i = 0; pid && i < vms_machine_vcpus(engine->machine); i++) {
+		const pid_t tid = vms_machine_vcpu_thread(engine->machine, i);
+		struct vms_fxt_record event =
+			vms_records_event("vcpu thread", vms_clock_now_ns(), 0);
+		vms_records_add_number(&event, "number", i);
+		vms_records_add_number(&event, "process", (uint64_t)pid);
+		vms_records_add_number(&event, "thread", (uint64_t)tid);
+		if (tid)
+			vms_fxt_write(out, &event);
+	}
+	vms_sampler_add_records(engine->sampler, out);
+}
+
 static bool start_engine(void *data, GError **error)
 {
 	struct guest_engine *engine = data;
@@ -398,6 +419,7 @@ static bool start_engine(void *data, GError **error)
 		.data = engine,
 	};
 	engine->stops = false;
+	record_vcpu_threads(engine);
 	engine->run = vms_run_new(&options, error);
 	if (!engine->run || (engine->config.wall && !check_waits(engine, error)) ||
 	    !vms_run_begin(engine->run, vms_clock_now_ns(), 0, error) ||
@@ -464,6 +486,7 @@ static void add_stats(void *data, struct vms_sampler_stats *stats)
 
 static const struct vms_sampler_engine guest_engine = {
 	.name = "guest",
+	.system = VMS_RECORDS_GUEST,
 	.count_cpus = count_cpus,
 	.open = open_engine,
 	.close = close_engine,

@@ -182,11 +182,13 @@ bool vms_guest_targets_add(struct vms_guest_targets *targets,
 	case VMS_SAMPLER_SYSTEM: targets->all = true; return true;
 	case VMS_SAMPLER_NAME: add_name(targets, target->name, tasks); return true;
 	case VMS_SAMPLER_CGROUP:
+	case VMS_SAMPLER_MACHINE:
 	case VMS_SAMPLER_COMMAND: break;
 	}
 	g_set_error_literal(
 		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		target->kind == VMS_SAMPLER_CGROUP
+		target->kind == VMS_SAMPLER_MACHINE ? "a guest's machine is a process of the host"
+		: target->kind == VMS_SAMPLER_CGROUP
 			? "control groups of a guest cannot be targets: name one of its "
 			  "processes as a job instead"
 			: "a program cannot be started in a guest: name one of its "

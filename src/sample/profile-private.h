@@ -13,6 +13,7 @@ struct vms_profile_source {
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */
 	bool leaf_first;
+	const char *const *roles; /* names of the values of VMS_TREE_ROLE; may be NULL */
 };
 
 /* Makes a profile. The caller frees it with vms_profile_free. */

@@ -211,6 +211,12 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	case VMS_TREE_LOADED_PC:
 	case VMS_TREE_LOADED_RETURN: label_code(builder, key, by_address, &label, &id); break;
 	case VMS_TREE_WAIT: label.name = name_wait(builder, key); break;
+	case VMS_TREE_ROLE:
+		label.name = intern_text(builder, builder->source->roles[key->value]);
+		break;
+	case VMS_TREE_GUEST:
+		label.name = intern_text(builder, key->value ? "[guest]" : "[guest: not known]");
+		break;
 	case VMS_TREE_MARKER: label.name = name_marker(builder, key->value); break;
 	case VMS_TREE_LABEL: g_assert_not_reached();
 	}

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "capture/sample_records.h"
+#include "sample/machine_threads.h"
 #include "sample/recording_code.h"
 #include <vmscope/recording.h>
 #include <vmscope/sample_record.h>
@@ -23,7 +25,14 @@ struct vms_recorded_stack {
 	size_t size;	 /* bytes */
 	uint64_t kinds;	 /* number of kernel frames, how the walks ended, and whether it waits */
 	uint64_t weight;
-	uint32_t node; /* of its CPU's tree, while a profile is made */
+	uint32_t node;	  /* of its CPU's tree, while a profile is made */
+	bool is_of_guest; /* of the guest's system, not of the host's */
+	bool in_guest;	  /* as of a sample; of a joined stack: the thread executed the guest */
+	/* The rest is of joined stacks, see recording_join.c. */
+	const struct vms_recorded_stack *of;	/* the stack on the host; NULL: it is not joined */
+	const struct vms_recorded_stack *guest; /* what the guest executed; NULL: not known */
+	unsigned cut;				/* leaf frames of the host that are not shown */
+	int role;				/* of the thread, index in `threads`; -1: none */
 };
 
 /* The time and the thread of a sample. */
@@ -36,24 +45,46 @@ struct vms_recorded_moment {
 /* Decodes a stack as a sample, without time and thread. */
 void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_sample_record *ret);
 
+/* The name of a guest's kernel beside a host's. */
+#define VMS_GUEST_KERNEL "guest kernel"
+
+/* What a session has recorded of a host, or of a guest. */
+struct vms_recorded_system {
+	bool has_session;
+	GHashTable *processes;	/* pid to struct process */
+	GHashTable *files;	/* struct vms_recorded_file by number */
+	GArray *process_events; /* struct process_event */
+	GArray *moments;	/* struct vms_recorded_moment, in the order of the file */
+	struct vms_symbol_table *kernel;
+	char *name, *release, *version, *machine, *host;
+	uint64_t cpus, begin_ns, begin_real_ns, period_ns;
+	bool is_complete;
+	struct vms_sampler_stats stats;
+};
+
 struct vms_recording {
 	char *text; /* the file */
 	struct vms_bytes bytes;
 	struct vms_symbolizer *symbolizer;
-	GHashTable *processes; /* pid to struct process */
-	GHashTable *files;     /* struct vms_recorded_file by number */
-	GHashTable *stacks;    /* struct vms_recorded_stack */
-	GArray *moments;       /* struct vms_recorded_moment, in the order of the file */
-	struct vms_symbol_table *kernel;
-	GArray *damages;	/* struct vms_recording_damage */
-	GArray *process_events; /* struct process_event */
+	struct vms_recorded_system host, guest;
+	/* The one whose samples are shown: the host, unless there is only a guest. */
+	struct vms_recorded_system *shown;
+	struct vms_recorded_system *current;	  /* of the record that is being read */
+	struct vms_recorded_system *system_of[2]; /* of the provider of a host, and of a guest */
+	enum vms_records_system provider;	  /* of the record that is being read */
+	GHashTable *stacks;			  /* struct vms_recorded_stack */
+	GHashTable *joined;	  /* the same for stacks of a host and a guest; NULL: not both */
+	GHashTable *guest_spaces; /* address spaces of the guest's processes */
+	uint32_t guest_kernel;	  /* the number of its code, if it is beside a host's */
+	struct vms_machine_threads threads;
+	GArray *damages; /* struct vms_recording_damage */
 	struct vms_recording_stats stats;
-	bool has_session;
-	bool is_guest; /* true for threads of a guest, false for a host's */
-	char *system, *release, *version, *machine, *host, *guest, *description, *unwinder,
-		*failure;
+	char *machine_name, *description, *unwinder, *failure; /* the first three of a guest */
 	char *reasons[VMS_SAMPLE_N_FAILURES];
 	GArray *vcpus; /* struct vms_sample_stats of each, if it is a guest */
-	uint64_t cpus, begin_ns, first_ns, last_ns;
+	uint64_t first_ns, last_ns;
 	guint n_mappings; /* of all processes and generations */
 };
+
+/* Makes the stacks of a host's samples contain what the guest executed. */
+void vms_recording_join(struct vms_recording *recording);

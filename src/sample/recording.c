@@ -73,27 +73,47 @@ static void free_file(void *data)
 	g_free(file);
 }
 
+static void init_system(struct vms_recorded_system *system)
+{
+	system->processes = g_hash_table_new_full(NULL, NULL, NULL, free_process);
+	system->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
+	system->moments = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_moment));
+	system->process_events = g_array_new(FALSE, FALSE, sizeof(struct process_event));
+}
+
+static void clear_system(struct vms_recorded_system *system)
+{
+	g_hash_table_unref(system->processes);
+	g_hash_table_unref(system->files);
+	g_array_unref(system->moments);
+	g_array_unref(system->process_events);
+	vms_symbol_table_unref(system->kernel);
+	char *const texts[] = { system->name, system->release, system->version, system->machine,
+				system->host };
+	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
+		g_free(texts[i]);
+}
+
 void vms_recording_free(struct vms_recording *recording)
 {
 	if (!recording)
 		return;
 	g_free(recording->text);
 	g_clear_pointer(&recording->symbolizer, vms_symbolizer_unref);
-	g_hash_table_unref(recording->processes);
-	g_hash_table_unref(recording->files);
+	clear_system(&recording->host);
+	clear_system(&recording->guest);
+	g_hash_table_unref(recording->guest_spaces);
 	g_hash_table_unref(recording->stacks);
-	g_array_unref(recording->moments);
-	vms_symbol_table_unref(recording->kernel);
+	g_clear_pointer(&recording->joined, g_hash_table_unref);
 	g_array_unref(recording->damages);
-	g_array_unref(recording->process_events);
-	char *const texts[] = { recording->system,   recording->release,     recording->version,
-				recording->machine,  recording->host,	     recording->guest,
-				recording->unwinder, recording->description, recording->failure };
-	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
-		g_free(texts[i]);
+	g_free(recording->machine_name);
+	g_free(recording->description);
+	g_free(recording->unwinder);
+	g_free(recording->failure);
 	for (size_t i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		g_free(recording->reasons[i]);
 	g_array_unref(recording->vcpus);
+	vms_machine_threads_clear(&recording->threads);
 	g_free(recording);
 }
 
@@ -102,34 +122,34 @@ void vms_recording_free(struct vms_recording *recording)
 static void read_session(struct vms_recording *recording, const struct vms_fxt_record *event,
 			 uint64_t time_ns)
 {
-	if (recording->has_session)
+	struct vms_recorded_system *system = recording->current;
+	if (system->has_session)
 		return;
-	g_autofree char *engine = vms_records_text(event, "engine");
-	recording->has_session = true;
-	recording->begin_ns = time_ns;
-	recording->is_guest = g_strcmp0(engine, "guest") == 0;
-	recording->version = vms_records_text(event, "version");
-	recording->guest = vms_records_text(event, "guest");
+	system->has_session = true;
+	system->begin_ns = time_ns;
+	system->begin_real_ns = vms_records_number(event, "real");
+	system->period_ns = vms_records_number(event, "period");
+	system->version = vms_records_text(event, "version");
+	system->name = vms_records_text(event, "system");
+	system->release = vms_records_text(event, "release");
+	system->machine = vms_records_text(event, "machine");
+	system->host = vms_records_text(event, "host");
+	system->cpus = vms_records_number(event, "cpus");
+	if (system == &recording->host)
+		return;
+	recording->machine_name = vms_records_text(event, "guest");
 	recording->unwinder = vms_records_text(event, "unwinder");
 	recording->description = vms_records_text(event, "description");
-	recording->system = vms_records_text(event, "system");
-	recording->release = vms_records_text(event, "release");
-	recording->machine = vms_records_text(event, "machine");
-	recording->host = vms_records_text(event, "host");
-	recording->cpus = vms_records_number(event, "cpus");
-	if (recording->is_guest)
-		g_array_set_size(recording->vcpus, (guint)MIN(recording->cpus, CPUS_LIMIT));
-	recording->stats.period_ns = vms_records_number(event, "period");
 	recording->stats.period_instructions = vms_records_number(event, "instructions");
-	recording->stats.begin_real_ns = vms_records_number(event, "real");
+	g_array_set_size(recording->vcpus, (guint)MIN(system->cpus, CPUS_LIMIT));
 }
 
 static void read_end(struct vms_recording *recording, const struct vms_fxt_record *event)
 {
-	struct vms_sampler_stats *stats = &recording->stats.session;
+	struct vms_sampler_stats *stats = &recording->current->stats;
 	if (!recording->failure)
 		recording->failure = vms_records_text(event, "failure");
-	recording->stats.is_complete = true;
+	recording->current->is_complete = true;
 	stats->collected = vms_records_number(event, "collected");
 	stats->lost = vms_records_number(event, "lost");
 	stats->missed = vms_records_number(event, "missed");
@@ -150,28 +170,29 @@ static void read_failure(struct vms_recording *recording, const struct vms_fxt_r
 		recording->reasons[kind] = vms_records_text(event, "reason");
 }
 
-static struct vms_recorded_file *get_file(struct vms_recording *recording, uint64_t number)
+static struct vms_recorded_file *get_file(struct vms_recorded_system *system, uint64_t number)
 {
-	struct vms_recorded_file *file = g_hash_table_lookup(recording->files, &number);
+	struct vms_recorded_file *file = g_hash_table_lookup(system->files, &number);
 	if (file)
 		return file;
 	file = g_new0(struct vms_recorded_file, 1);
 	file->number = number;
-	g_hash_table_insert(recording->files, &file->number, file);
+	g_hash_table_insert(system->files, &file->number, file);
 	return file;
 }
 
-static void read_file(struct vms_recording *recording, const struct vms_fxt_record *event)
+static void read_file(struct vms_recorded_system *system, const struct vms_fxt_record *event)
 {
-	struct vms_recorded_file *file = get_file(recording, vms_records_number(event, "number"));
+	struct vms_recorded_file *file = get_file(system, vms_records_number(event, "number"));
 	if (file->path || file->build_id)
 		return;
 	file->path = vms_records_text(event, "path");
 	file->build_id = vms_records_text(event, "build id");
 }
 
-static void read_process_event(struct vms_recording *recording, const struct vms_fxt_record *record,
-			       uint64_t time_ns, enum process_event_kind kind)
+static void read_process_event(struct vms_recorded_system *system,
+			       const struct vms_fxt_record *record, uint64_t time_ns,
+			       enum process_event_kind kind)
 {
 	struct process_event event = { .time_ns = time_ns,
 				       .kind = kind,
@@ -184,7 +205,7 @@ static void read_process_event(struct vms_recording *recording, const struct vms
 	g_autofree char *comm = vms_records_text(record, "comm");
 	g_strlcpy(event.comm, comm ? comm : "", sizeof(event.comm));
 	if (kind == EVENT_PROCESS || event.end > event.start)
-		g_array_append_val(recording->process_events, event);
+		g_array_append_val(system->process_events, event);
 }
 
 /* Adds the symbols of an attachment, a line each. */
@@ -208,32 +229,43 @@ static bool has_name(const struct vms_fxt_record *record, const char *name)
 	       memcmp(record->name.text, name, record->name.length) == 0;
 }
 
-static void read_code(struct vms_recording *recording, const struct vms_fxt_record *record)
+static void read_code(struct vms_recorded_system *system, const struct vms_fxt_record *record)
 {
 	const struct vms_bytes payload = { record->payload, record->payload_size };
 	struct vms_bytes code;
 	uint64_t number, offset;
 	if (!vms_recorded_code_parse(payload, &number, &offset, &code))
 		return;
-	struct vms_recorded_file *file = get_file(recording, number);
+	struct vms_recorded_file *file = get_file(system, number);
 	if (!file->code)
 		file->code = vms_recorded_code_new();
 	vms_recorded_code_add(file->code, offset, code);
 }
 
+/* The symbols of the kernel of a system. */
+static struct vms_symbol_table *get_kernel(const struct vms_recording *recording,
+					   struct vms_recorded_system *system)
+{
+	if (!system->kernel)
+		system->kernel = vms_symbol_table_new(system == &recording->guest ? VMS_GUEST_KERNEL
+										  : "vmlinux");
+	return system->kernel;
+}
+
 static void read_attachment(struct vms_recording *recording, const struct vms_fxt_record *record)
 {
+	struct vms_recorded_system *system = recording->current;
 	if (has_name(record, VMS_RECORDS_CODE)) {
-		read_code(recording, record);
+		read_code(system, record);
 		return;
 	}
 	g_autofree char *text = g_strndup(record->payload, record->payload_size);
 	if (has_name(record, VMS_RECORDS_KERNEL)) {
-		add_symbols(recording->kernel, text);
+		add_symbols(get_kernel(recording, system), text);
 	} else if (has_name(record, VMS_RECORDS_SYMBOLS)) {
 		char *lines;
 		struct vms_recorded_file *file =
-			get_file(recording, g_ascii_strtoull(text, &lines, 10));
+			get_file(system, g_ascii_strtoull(text, &lines, 10));
 		if (!file->symbols)
 			file->symbols = vms_symbol_table_new("file");
 		add_symbols(file->symbols, *lines == '\n' ? lines + 1 : lines);
@@ -243,26 +275,30 @@ static void read_attachment(struct vms_recording *recording, const struct vms_fx
 static void read_record(struct vms_recording *recording, const struct vms_fxt_record *record,
 			uint64_t time_ns)
 {
-	if (vms_records_is_sample(record)) {
-		const bool is_whole = record->payload_size % 8 == 0;
-		recording->stats.samples += is_whole;
-		recording->stats.waiting += is_whole && vms_records_number(record, "wait") != 0;
-		recording->first_ns = MIN(recording->first_ns, time_ns);
-		recording->last_ns = MAX(recording->last_ns, time_ns);
-	} else if (record->type == VMS_FXT_LARGE_BLOB) {
+	if (vms_records_is_sample(record))
+		return;
+	if (record->type == VMS_FXT_LARGE_BLOB) {
 		read_attachment(recording, record);
 	} else if (vms_records_is_event(record, "session")) {
 		read_session(recording, record, time_ns);
 	} else if (vms_records_is_event(record, "end")) {
 		read_end(recording, record);
 	} else if (vms_records_is_event(record, "file")) {
-		read_file(recording, record);
+		read_file(recording->current, record);
 	} else if (vms_records_is_event(record, "process")) {
-		read_process_event(recording, record, time_ns, EVENT_PROCESS);
+		read_process_event(recording->current, record, time_ns, EVENT_PROCESS);
 	} else if (vms_records_is_event(record, "mapping")) {
-		read_process_event(recording, record, time_ns, EVENT_MAPPING);
+		read_process_event(recording->current, record, time_ns, EVENT_MAPPING);
 	} else if (vms_records_is_event(record, "failures")) {
 		read_failure(recording, record);
+	} else if (vms_records_is_event(record, "vcpu thread")) {
+		vms_machine_threads_add_vcpu(&recording->threads,
+					     vms_records_number(record, "number"),
+					     vms_records_number(record, "process"),
+					     vms_records_number(record, "thread"));
+	} else if (recording->current == &recording->host &&
+		   record->type == VMS_FXT_KERNEL_OBJECT) {
+		vms_machine_threads_read_name(&recording->threads, record);
 	} else {
 		vms_vcpu_records_get(record,
 				     (struct vms_sample_stats *)(void *)recording->vcpus->data,
@@ -279,6 +315,20 @@ static void note_damage(struct vms_recording *recording, const struct vms_fxt_da
 		g_array_append_val(recording->damages, noted);
 }
 
+/* Notes to which system the records from this one on belong. */
+static void follow_system(struct vms_recording *recording, const struct vms_fxt_record *record)
+{
+	vms_records_begins_system(record, &recording->provider);
+	struct vms_recorded_system **system =
+		&recording->system_of[recording->provider == VMS_RECORDS_GUEST];
+	/* Older files have one provider. Its session says whether it is a guest. */
+	if (vms_records_is_event(record, "session") && !(*system)->has_session) {
+		g_autofree char *engine = vms_records_text(record, "engine");
+		*system = g_strcmp0(engine, "guest") == 0 ? &recording->guest : &recording->host;
+	}
+	recording->current = *system;
+}
+
 static void read_all(struct vms_recording *recording)
 {
 	struct vms_fxt_reader *reader = vms_fxt_reader_new(recording->bytes);
@@ -286,25 +336,27 @@ static void read_all(struct vms_recording *recording)
 	struct vms_fxt_damage damage;
 	enum vms_fxt_step step;
 	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END) {
-		if (step == VMS_FXT_RECORD)
-			read_record(recording, &record, vms_fxt_reader_ns(reader, record.time));
-		else
+		if (step != VMS_FXT_RECORD) {
 			note_damage(recording, &damage, step == VMS_FXT_TRUNCATED);
+			continue;
+		}
+		follow_system(recording, &record);
+		read_record(recording, &record, vms_fxt_reader_ns(reader, record.time));
 	}
 	vms_fxt_reader_free(reader);
 }
 
 /* ---- address spaces ---------------------------------------------------------------- */
 
-static struct process *get_process(struct vms_recording *recording, uint32_t pid)
+static struct process *get_process(struct vms_recorded_system *system, uint32_t pid)
 {
-	struct process *process = g_hash_table_lookup(recording->processes, GUINT_TO_POINTER(pid));
+	struct process *process = g_hash_table_lookup(system->processes, GUINT_TO_POINTER(pid));
 	if (process)
 		return process;
 	process = g_new0(struct process, 1);
 	process->generations = g_array_new(FALSE, TRUE, sizeof(struct generation));
 	g_array_set_clear_func(process->generations, clear_generation);
-	g_hash_table_insert(recording->processes, GUINT_TO_POINTER(pid), process);
+	g_hash_table_insert(system->processes, GUINT_TO_POINTER(pid), process);
 	return process;
 }
 
@@ -332,11 +384,12 @@ static struct generation *begin_generation(struct vms_recording *recording, stru
 	return last_generation(process);
 }
 
-static void apply_mapping(struct vms_recording *recording, const struct process_event *event)
+static void apply_mapping(struct vms_recording *recording, struct vms_recorded_system *system,
+			  const struct process_event *event)
 {
-	struct process *process = get_process(recording, event->pid);
+	struct process *process = get_process(system, event->pid);
 	struct generation *generation = last_generation(process);
-	const struct vms_recorded_file *file = get_file(recording, event->file);
+	const struct vms_recorded_file *file = get_file(system, event->file);
 	const struct vms_mapping mapping = { .start = event->start,
 					     .end = event->end,
 					     .file = event->file,
@@ -362,16 +415,18 @@ static int compare_events(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-static void map_generation(struct vms_recording *recording, uint32_t pid,
-			   struct generation *generation)
+static void map_generation(struct vms_recording *recording, struct vms_recorded_system *system,
+			   uint32_t pid, struct generation *generation)
 {
 	struct vms_process process = { .pid = pid };
 	g_strlcpy(process.comm, generation->comm, sizeof(process.comm));
 	generation->space = vms_symbolizer_add_space(recording->symbolizer, &process)->index;
+	if (system == &recording->guest)
+		g_hash_table_add(recording->guest_spaces, GUINT_TO_POINTER(generation->space));
 	for (guint i = 0; i < generation->mappings->len; i++) {
 		struct vms_mapping mapping =
 			g_array_index(generation->mappings, struct vms_mapping, i);
-		struct vms_recorded_file *file = get_file(recording, mapping.file);
+		struct vms_recorded_file *file = get_file(system, mapping.file);
 		if (file->symbols)
 			mapping.symbols = vms_symbol_table_ref(file->symbols);
 		if (file->binary)
@@ -382,25 +437,28 @@ static void map_generation(struct vms_recording *recording, uint32_t pid,
 	}
 }
 
-static void make_spaces(struct vms_recording *recording)
+static void apply_events(struct vms_recording *recording, struct vms_recorded_system *system)
 {
-	GHashTableIter iter;
-	gpointer key, value;
-	g_array_sort(recording->process_events, compare_events); /* stable: it merges */
-	for (guint i = 0; i < recording->process_events->len; i++) {
+	g_array_sort(system->process_events, compare_events); /* stable: it merges */
+	for (guint i = 0; i < system->process_events->len; i++) {
 		const struct process_event *event =
-			&g_array_index(recording->process_events, struct process_event, i);
+			&g_array_index(system->process_events, struct process_event, i);
 		if (event->kind == EVENT_MAPPING) {
-			apply_mapping(recording, event);
+			apply_mapping(recording, system, event);
 			continue;
 		}
-		struct process *parent =
-			event->parent ? get_process(recording, event->parent) : NULL;
-		begin_generation(recording, get_process(recording, event->pid), event->time_ns,
+		struct process *parent = event->parent ? get_process(system, event->parent) : NULL;
+		begin_generation(recording, get_process(system, event->pid), event->time_ns,
 				 last_generation(parent), event->comm);
 	}
-	g_hash_table_iter_init(&iter, recording->files);
-	while (g_hash_table_iter_next(&iter, &key, &value)) {
+}
+
+static void finish_files(struct vms_recorded_system *system)
+{
+	GHashTableIter iter;
+	gpointer value;
+	g_hash_table_iter_init(&iter, system->files);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		struct vms_recorded_file *file = value;
 		if (file->symbols)
 			vms_symbol_table_finish(file->symbols, UINT64_MAX);
@@ -408,21 +466,47 @@ static void make_spaces(struct vms_recording *recording)
 			file->binary = vms_recorded_code_make_binary(
 				g_steal_pointer(&file->code), file->path ? file->path : "[file]");
 	}
-	/* At any address, because a guest may be a kernel without programs. */
-	const struct vms_mapping kernel = { .end = UINT64_MAX,
-					    .kind = VMS_MAPPING_KERNEL,
-					    .symbols = recording->kernel };
-	vms_symbol_table_finish(recording->kernel, UINT64_MAX);
-	vms_symbol_table_ref(recording->kernel);
-	vms_symbolizer_map(recording->symbolizer, VMS_KERNEL_SPACE, &kernel);
-	vms_symbol_table_unref(recording->kernel);
-	g_hash_table_iter_init(&iter, recording->processes);
+}
+
+static void make_spaces(struct vms_recording *recording, struct vms_recorded_system *system)
+{
+	GHashTableIter iter;
+	gpointer key, value;
+	apply_events(recording, system);
+	finish_files(system);
+	g_hash_table_iter_init(&iter, system->processes);
 	while (g_hash_table_iter_next(&iter, &key, &value)) {
 		struct process *process = value;
 		for (guint i = 0; i < process->generations->len; i++)
-			map_generation(recording, GPOINTER_TO_UINT(key),
+			map_generation(recording, system, GPOINTER_TO_UINT(key),
 				       &g_array_index(process->generations, struct generation, i));
 	}
+}
+
+/*
+ * Makes the symbols of the kernels known: those of a host, or of a guest alone, are the kernel's.
+ * Beside a host, those of a guest are loaded code.
+ */
+static void map_kernels(struct vms_recording *recording)
+{
+	/* At any address, because a guest may be a kernel without programs. */
+	struct vms_mapping mapping = { .end = UINT64_MAX };
+	struct vms_symbol_table *host = get_kernel(recording, &recording->host);
+	struct vms_symbol_table *guest = get_kernel(recording, &recording->guest);
+	vms_symbol_table_finish(host, UINT64_MAX);
+	vms_symbol_table_finish(guest, UINT64_MAX);
+	if (recording->host.has_session && vms_symbol_table_count(guest) > 0) {
+		mapping.kind = VMS_MAPPING_PROGRAM;
+		mapping.symbols = guest;
+		vms_symbolizer_load(recording->symbolizer, &mapping, 1);
+		recording->guest_kernel = vms_symbolizer_note_code(
+			recording->symbolizer, vms_symbol_table_get(guest, 0).va);
+	}
+	mapping.kind = VMS_MAPPING_KERNEL;
+	mapping.symbols = recording->host.has_session ? host : guest;
+	vms_symbol_table_ref(mapping.symbols);
+	vms_symbolizer_map(recording->symbolizer, VMS_KERNEL_SPACE, &mapping);
+	vms_symbol_table_unref(mapping.symbols);
 }
 
 /* ---- second pass ------------------------------------------------------------------- */
@@ -444,7 +528,8 @@ static gboolean equal_stacks(gconstpointer a, gconstpointer b)
 {
 	const struct vms_recorded_stack *x = a, *y = b;
 	return x->space == y->space && x->cpu == y->cpu && x->size == y->size &&
-	       x->kinds == y->kinds && memcmp(x->pcs, y->pcs, x->size) == 0;
+	       x->kinds == y->kinds && x->in_guest == y->in_guest &&
+	       memcmp(x->pcs, y->pcs, x->size) == 0;
 }
 
 static struct generation *find_generation(struct process *process, uint64_t time_ns)
@@ -458,21 +543,23 @@ static struct generation *find_generation(struct process *process, uint64_t time
 	return NULL;
 }
 
-static void count_stack(struct vms_recording *recording, const struct vms_fxt_record *record,
-			uint64_t time_ns)
+static void count_stack(struct vms_recording *recording, struct vms_recorded_system *system,
+			const struct vms_fxt_record *record, uint64_t time_ns)
 {
 	const uint32_t pid = (uint32_t)record->thread.pid;
-	struct process *process = get_process(recording, pid);
+	struct process *process = get_process(system, pid);
 	struct generation *generation = find_generation(process, time_ns);
-	if (!generation) {
+	/* A guest of which no processes are known has none at all. */
+	const bool has_space = generation || pid != 0 || system == &recording->host;
+	if (!generation && has_space) {
 		generation = begin_generation(recording, process, 0, NULL, "");
-		map_generation(recording, pid, generation);
+		map_generation(recording, system, pid, generation);
 	}
 	process->has_samples = true;
 	const uint64_t n_kernel = vms_records_number(record, "kernel");
 	process->has_user |= record->payload_size > n_kernel * 8;
 	struct vms_recorded_stack key = {
-		.space = generation->space,
+		.space = has_space ? generation->space : VMS_NO_SPACE,
 		.cpu = (uint32_t)MIN(vms_records_number(record, "cpu"), CPUS_LIMIT - 1),
 		.pcs = record->payload,
 		.size = record->payload_size,
@@ -481,6 +568,8 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 			 (uint64_t)(vms_records_number(record, "idle") != 0) << 48 |
 			 (vms_records_number(record, "wait") & 0x7f) << 49 |
 			 MIN(vms_records_number(record, "wait") >> 8 & 0xffff, 0xff) << 56,
+		.is_of_guest = system == &recording->guest,
+		.in_guest = vms_records_number(record, "in guest") != 0,
 	};
 	struct vms_recorded_stack *known = g_hash_table_lookup(recording->stacks, &key);
 	if (!known) {
@@ -490,7 +579,7 @@ static void count_stack(struct vms_recording *recording, const struct vms_fxt_re
 	known->weight++;
 	const struct vms_recorded_moment moment = { time_ns, known, pid,
 						    (uint32_t)record->thread.tid };
-	g_array_append_val(recording->moments, moment);
+	g_array_append_val(system->moments, moment);
 }
 
 static void count_stacks(struct vms_recording *recording)
@@ -499,19 +588,44 @@ static void count_stacks(struct vms_recording *recording)
 	struct vms_fxt_record record;
 	struct vms_fxt_damage damage;
 	enum vms_fxt_step step;
-	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END)
-		if (step == VMS_FXT_RECORD && vms_records_is_sample(&record) &&
-		    record.payload_size % 8 == 0)
-			count_stack(recording, &record, vms_fxt_reader_ns(reader, record.time));
+	recording->provider = VMS_RECORDS_HOST;
+	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END) {
+		if (step != VMS_FXT_RECORD)
+			continue;
+		vms_records_begins_system(&record, &recording->provider);
+		if (vms_records_is_sample(&record) && record.payload_size % 8 == 0)
+			count_stack(recording,
+				    recording->system_of[recording->provider == VMS_RECORDS_GUEST],
+				    &record, vms_fxt_reader_ns(reader, record.time));
+	}
 	vms_fxt_reader_free(reader);
+}
+
+/* Fills the statistics, by the system whose samples are shown. */
+static void fill_stats(struct vms_recording *recording)
+{
+	const struct vms_recorded_system *shown = recording->shown;
+	struct vms_recording_stats *stats = &recording->stats;
+	stats->is_complete = shown->is_complete;
+	stats->session = shown->stats;
+	stats->begin_real_ns = shown->begin_real_ns;
+	stats->period_ns = shown->period_ns;
+	stats->samples = shown->moments->len;
+	for (guint i = 0; i < shown->moments->len; i++) {
+		const struct vms_recorded_moment *moment =
+			&g_array_index(shown->moments, struct vms_recorded_moment, i);
+		stats->waiting += (moment->stack->kinds >> 49 & 0x7f) != 0;
+		recording->first_ns = MIN(recording->first_ns, moment->time_ns);
+		recording->last_ns = MAX(recording->last_ns, moment->time_ns);
+	}
 	GHashTableIter iter;
 	gpointer key, value;
-	g_hash_table_iter_init(&iter, recording->processes);
+	g_hash_table_iter_init(&iter, shown->processes);
 	while (g_hash_table_iter_next(&iter, &key, &value)) {
 		const struct process *process = value;
 		const struct generation *last = last_generation(process);
-		recording->stats.processes += process->has_samples;
-		recording->stats.unmapped += process->has_user && last && last->mappings->len == 0;
+		stats->processes += process->has_samples;
+		stats->unmapped += process->has_user && last && last->mappings->len == 0;
 	}
 }
 
@@ -529,6 +643,7 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 			       (stack->kinds >> 49 & 0x7f) | stack->kinds >> 56 << 8);
 	vms_records_get_sample(&record, ret);
 	ret->space = stack->space;
+	ret->in_guest = stack->in_guest;
 }
 
 /* ---- results ----------------------------------------------------------------------- */
@@ -581,21 +696,30 @@ static bool load_bytes(struct vms_recording *recording, const char *path, GError
 struct vms_recording *vms_recording_load(const char *path, GError **error)
 {
 	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
-	recording->processes = g_hash_table_new_full(NULL, NULL, NULL, free_process);
-	recording->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
+	init_system(&recording->host);
+	init_system(&recording->guest);
+	recording->guest_spaces = g_hash_table_new(NULL, NULL);
+	recording->system_of[0] = recording->current = &recording->host;
+	recording->system_of[1] = &recording->guest;
+	recording->provider = VMS_RECORDS_HOST;
+	vms_machine_threads_init(&recording->threads);
 	recording->stacks = g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
-	recording->moments = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_moment));
 	recording->damages = g_array_new(FALSE, FALSE, sizeof(struct vms_recording_damage));
-	recording->process_events = g_array_new(FALSE, FALSE, sizeof(struct process_event));
-	recording->kernel = vms_symbol_table_new("vmlinux");
 	recording->vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_sample_stats));
 	recording->symbolizer = vms_symbolizer_new();
 	recording->first_ns = UINT64_MAX;
 	if (!load_bytes(recording, path, error))
 		return NULL;
 	read_all(recording);
-	make_spaces(recording);
+	make_spaces(recording, &recording->host);
+	make_spaces(recording, &recording->guest);
+	map_kernels(recording);
 	count_stacks(recording);
+	const bool has_host = recording->host.has_session || recording->host.moments->len > 0;
+	recording->shown = has_host ? &recording->host : &recording->guest;
+	fill_stats(recording);
+	if (has_host && recording->guest.has_session)
+		vms_recording_join(recording);
 	return g_steal_pointer(&recording);
 }
 
@@ -618,31 +742,57 @@ struct cpu_samples {
 	size_t n;
 };
 
+/* Removes frames at the leaf. */
+static void cut_leaf(struct vms_stack *stack, unsigned n)
+{
+	memmove(stack->frame, stack->frame + n, (stack->n - n) * sizeof(stack->frame[0]));
+	stack->n -= n;
+	stack->n_kernel -= MIN(n, stack->n_kernel);
+}
+
+/* Counts a joined stack. `samples` are two, to decode it. Returns the node. */
+static uint32_t add_joined(const struct vms_recording *recording,
+			   const struct vms_recorded_stack *stack, struct vms_tree *tree,
+			   struct vms_sample_record *samples, bool leaf_first)
+{
+	struct vms_guest_part part = { .role = stack->role, .in_guest = stack->in_guest };
+	cut_leaf(&samples[0].stack, stack->cut);
+	if (stack->guest) {
+		vms_recorded_stack_get(stack->guest, &samples[1]);
+		for (unsigned i = 0; i < samples[1].stack.n_kernel; i++)
+			samples[1].stack.frame[i].code = recording->guest_kernel;
+		part.guest = &samples[1];
+	}
+	return vms_samples_add_machine_path(tree, &samples[0], &part, leaf_first, stack->weight);
+}
+
 static void add_stacks(const struct vms_recording *recording, struct cpu_samples *samples,
 		       bool leaf_first)
 {
-	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
+	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 2);
 	GHashTableIter iter;
 	gpointer key;
-	g_hash_table_iter_init(&iter, recording->stacks);
+	g_hash_table_iter_init(&iter, recording->joined ? recording->joined : recording->stacks);
 	while (g_hash_table_iter_next(&iter, &key, NULL)) {
 		struct vms_recorded_stack *stack = key;
 		for (; samples->n <= stack->cpu; samples->n++) {
 			samples->trees[samples->n] = vms_tree_new(VMS_TREE_LIMIT);
 			vms_sample_times_init(&samples->times[samples->n], SIZE_MAX);
 		}
+		struct vms_tree *tree = samples->trees[stack->cpu];
 		vms_recorded_stack_get(stack, sample);
-		stack->node = vms_samples_add_path(samples->trees[stack->cpu], sample, leaf_first,
-						   stack->weight);
+		stack->node =
+			stack->of ? add_joined(recording, stack, tree, sample, leaf_first)
+				  : vms_samples_add_path(tree, sample, leaf_first, stack->weight);
 	}
 }
 
 static void add_times(const struct vms_recording *recording, struct cpu_samples *samples)
 {
 	g_autofree struct vms_sample_record *sample = g_new0(struct vms_sample_record, 1);
-	for (guint i = 0; i < recording->moments->len; i++) {
+	for (guint i = 0; i < recording->shown->moments->len; i++) {
 		const struct vms_recorded_moment *moment =
-			&g_array_index(recording->moments, struct vms_recorded_moment, i);
+			&g_array_index(recording->shown->moments, struct vms_recorded_moment, i);
 		sample->time_ns = moment->time_ns;
 		sample->space = moment->stack->space;
 		sample->pid = moment->pid;
@@ -664,7 +814,7 @@ static void free_cpu_samples(struct cpu_samples *samples)
 struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
 					  bool leaf_first, GError **error)
 {
-	if (recording->moments->len == 0) {
+	if (recording->shown->moments->len == 0) {
 		g_set_error_literal(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 				    "the recording has no samples");
 		return NULL;
@@ -683,6 +833,7 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 		.n_trees = samples->n,
 		.flags = flags | VMS_PROFILE_MERGE_VCPUS,
 		.leaf_first = leaf_first,
+		.roles = (const char *const *)recording->threads.roles->pdata,
 	};
 	struct vms_profile *profile = vms_profile_new(&source);
 	free_cpu_samples(samples);
@@ -694,34 +845,42 @@ struct vms_symbolizer *vms_recording_symbolizer(const struct vms_recording *reco
 	return recording->symbolizer;
 }
 
-const struct vms_arch *vms_recording_arch(const struct vms_recording *recording)
+const struct vms_arch *vms_recording_arch(const struct vms_recording *recording, uint32_t space)
 {
-	return recording->machine ? vms_arch_by_name(recording->machine) : NULL;
+	const bool is_guest =
+		recording->shown == &recording->guest ||
+		g_hash_table_contains(recording->guest_spaces, GUINT_TO_POINTER(space));
+	const char *name = is_guest ? recording->guest.machine : recording->host.machine;
+	return name ? vms_arch_by_name(name) : NULL;
 }
 
 static void describe_host(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
+	const struct vms_recorded_system *host = &recording->host;
 	facts->is_host = true;
-	facts->machine_description =
-		g_strdup_printf("%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s",
-				recording->host ? recording->host : "unknown",
-				recording->system ? recording->system : "unknown system",
-				recording->release ? recording->release : "",
-				recording->machine ? recording->machine : "", recording->cpus,
-				recording->cpus == 1 ? "" : "s");
-	facts->title = g_strdup_printf("Processes of %s, %.1f s", facts->machine_description,
-				       (double)facts->elapsed_ns / 1e9);
+	facts->machine_description = g_strdup_printf(
+		"%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s", host->host ? host->host : "unknown",
+		host->name ? host->name : "unknown system", host->release ? host->release : "",
+		host->machine ? host->machine : "", host->cpus, host->cpus == 1 ? "" : "s");
+	const char *guest = recording->machine_name ? recording->machine_name : "a machine";
+	facts->title = recording->joined ? g_strdup_printf("%s with its guest, on %s, %.1f s",
+							   guest, facts->machine_description,
+							   (double)facts->elapsed_ns / 1e9)
+					 : g_strdup_printf("Processes of %s, %.1f s",
+							   facts->machine_description,
+							   (double)facts->elapsed_ns / 1e9);
 }
 
 static void describe_guest(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
-	facts->machine_name = g_strdup(recording->guest);
+	const struct vms_recorded_system *guest = &recording->guest;
+	facts->machine_name = g_strdup(recording->machine_name);
 	facts->machine_description =
 		g_strdup(recording->description ? recording->description : "unknown machine");
-	facts->system = g_strdup(recording->system);
-	facts->release = g_strdup(recording->release);
-	facts->version = g_strdup(recording->version);
-	facts->hostname = g_strdup(recording->host);
+	facts->system = g_strdup(guest->name);
+	facts->release = g_strdup(guest->release);
+	facts->version = g_strdup(guest->version);
+	facts->hostname = g_strdup(guest->host);
 	facts->unwinder = g_strdup(recording->unwinder);
 	facts->n_vcpus = recording->vcpus->len;
 	facts->vcpus =
@@ -736,7 +895,7 @@ struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
 	const bool has_time = recording->last_ns >= recording->first_ns;
 	facts->interval_ns = MAX(recording->stats.period_ns, 1);
-	facts->begin_ns = recording->begin_ns;
+	facts->begin_ns = recording->shown->begin_ns;
 	facts->begin_utc_ns = (int64_t)recording->stats.begin_real_ns;
 	facts->elapsed_ns = recording->stats.is_complete ? recording->stats.session.elapsed_ns
 			    : has_time			 ? recording->last_ns - recording->first_ns
@@ -745,7 +904,7 @@ struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 									 : VMS_SAMPLE_FAILED;
 	facts->error = g_strdup(recording->failure);
 	facts->items = g_array_new(FALSE, FALSE, sizeof(struct vms_run_item));
-	if (recording->is_guest)
+	if (recording->shown == &recording->guest)
 		describe_guest(recording, facts);
 	else
 		describe_host(recording, facts);

@@ -114,7 +114,7 @@ static void name_user(struct naming *naming, uint32_t space, uint64_t pc, bool i
 	struct vms_mapping mapping;
 	if (!vms_symbolizer_mapping(recording->symbolizer, space, pc, &mapping))
 		return;
-	struct vms_recorded_file *file = g_hash_table_lookup(recording->files, &mapping.file);
+	struct vms_recorded_file *file = g_hash_table_lookup(recording->host.files, &mapping.file);
 	if (!file)
 		return;
 	struct named_file *named = get_named(naming, file);
@@ -135,13 +135,15 @@ void vms_recording_write_names(struct vms_recording *recording, GByteArray *out)
 	struct vms_name_attachment kernel;
 	GHashTableIter iter;
 	gpointer key;
-	if (recording->is_guest) /* its session has recorded all names */
+	if (!recording->host.has_session) /* a guest's session has recorded all names */
 		return;
 	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
-	vms_records_put_start(out);
+	vms_records_put_start(out, VMS_RECORDS_HOST);
 	g_hash_table_iter_init(&iter, recording->stacks);
 	while (g_hash_table_iter_next(&iter, &key, NULL)) {
 		const struct vms_recorded_stack *stack = key;
+		if (stack->is_of_guest)
+			continue;
 		vms_recorded_stack_get(stack, sample);
 		if (sample->stack.n_kernel && !kallsyms)
 			kallsyms = read_kallsyms();

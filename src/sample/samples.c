@@ -3,6 +3,8 @@
 
 /* The frames of a stack, a process, a marker, and what it waits for. */
 #define PATH_LIMIT (VMS_STACK_LIMIT + 3)
+/* Those of a host and of a guest, the role of the thread, and where the guest begins. */
+#define MACHINE_PATH_LIMIT (2 * PATH_LIMIT + 3)
 
 void vms_samples_init(struct vms_samples *samples, uint32_t node_limit, size_t time_limit)
 {
@@ -46,22 +48,28 @@ static struct vms_tree_key make_wait_key(const struct vms_sample_record *record)
 				       .owner = frame ? frame->code : 0 };
 }
 
-/* Makes a path from the leaf outwards: frames, a marker if the stack is incomplete, the process. */
-static size_t make_path(const struct vms_sample_record *record, struct vms_tree_key *path)
+/* Makes a path from the leaf outwards: frames, and a marker if the stack is incomplete. */
+static size_t make_frames(const struct vms_sample_record *record, struct vms_tree_key *path)
 {
 	const struct vms_stack *stack = &record->stack;
 	size_t n = 0;
-
-	if (record->idle) {
-		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_IDLE };
-		return n;
-	}
 	for (unsigned i = 0; i < MIN(stack->n, VMS_STACK_LIMIT); i++)
 		path[n++] = make_frame_key(record, &stack->frame[i]);
 	if (stack->end != VMS_WALK_ROOT || n == 0)
 		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_MARKER,
 						    .value = stack->end,
 						    .owner = VMS_KERNEL_SPACE };
+	return n;
+}
+
+/* Makes a path from the leaf outwards, up to the process. */
+static size_t make_path(const struct vms_sample_record *record, struct vms_tree_key *path)
+{
+	if (record->idle) {
+		path[0] = (struct vms_tree_key) { .kind = VMS_TREE_IDLE };
+		return 1;
+	}
+	size_t n = make_frames(record, path);
 	if (record->waits)
 		path[n++] = make_wait_key(record);
 	if (record->space != VMS_NO_SPACE)
@@ -95,6 +103,39 @@ uint32_t vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_rec
 {
 	struct vms_tree_key path[PATH_LIMIT];
 	size_t n = make_path(record, path);
+	if (!leaf_first)
+		reverse_path(path, n);
+	return vms_tree_add(tree, path, n, weight);
+}
+
+/* The same for a thread of a machine: the guest's path, the host's, the role, and the process. */
+static size_t make_machine_path(const struct vms_sample_record *record,
+				const struct vms_guest_part *part, struct vms_tree_key *path)
+{
+	size_t n = part->guest ? make_path(part->guest, path) : 0;
+	if (part->in_guest)
+		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_GUEST,
+						    .value = part->guest != NULL };
+	/* Where the guest begins, that no frame of the host is known is not worth a marker. */
+	if (record->stack.n > 0 || !part->in_guest)
+		n += make_frames(record, path + n);
+	if (record->waits)
+		path[n++] = make_wait_key(record);
+	if (part->role >= 0)
+		path[n++] = (struct vms_tree_key) { .kind = VMS_TREE_ROLE,
+						    .value = (uint64_t)part->role };
+	if (record->space != VMS_NO_SPACE)
+		path[n++] =
+			(struct vms_tree_key) { .kind = VMS_TREE_PROCESS, .owner = record->space };
+	return n;
+}
+
+uint32_t vms_samples_add_machine_path(struct vms_tree *tree, const struct vms_sample_record *record,
+				      const struct vms_guest_part *part, bool leaf_first,
+				      uint64_t weight)
+{
+	struct vms_tree_key path[MACHINE_PATH_LIMIT];
+	size_t n = make_machine_path(record, part, path);
 	if (!leaf_first)
 		reverse_path(path, n);
 	return vms_tree_add(tree, path, n, weight);

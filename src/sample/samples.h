@@ -35,6 +35,16 @@ void vms_samples_count(struct vms_samples *samples, const struct vms_sample_reco
  */
 uint32_t vms_samples_add_path(struct vms_tree *tree, const struct vms_sample_record *record,
 			      bool leaf_first, uint64_t weight);
+/* What a sample of a machine's thread on its host has of the guest. */
+struct vms_guest_part {
+	int role;      /* of the thread, a value of VMS_TREE_ROLE; -1: none */
+	bool in_guest; /* the thread executed the guest */
+	const struct vms_sample_record *guest; /* what that was; NULL: not known */
+};
+/* The same for a machine's thread, with the guest's stack above its own. */
+uint32_t vms_samples_add_machine_path(struct vms_tree *tree, const struct vms_sample_record *record,
+				      const struct vms_guest_part *part, bool leaf_first,
+				      uint64_t weight);
 /* Counts a failure. */
 void vms_samples_fail(struct vms_samples *samples, enum vms_sample_failure reason);
 /* Gets the counts without missed ticks, which vms_run_stats adds. */

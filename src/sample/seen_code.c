@@ -272,7 +272,7 @@ uint32_t vms_seen_code_finish(struct vms_seen_code *seen)
 	const uint32_t n = seen->addresses->n_nodes;
 	struct vms_name_attachment kernel;
 	uint32_t first = 0, next;
-	vms_records_put_start(out);
+	vms_records_put_start(out, VMS_RECORDS_GUEST);
 	vms_name_attachment_init(&kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	if (n > 0) /* no address is added after this */
 		qsort(nodes, n, sizeof(*nodes), compare_addresses);

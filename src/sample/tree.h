@@ -23,6 +23,8 @@ enum vms_tree_kind {
 	 * kernel address that it waits at, or 0.
 	 */
 	VMS_TREE_WAIT,
+	VMS_TREE_ROLE,	 /* value: which role the thread has in its machine */
+	VMS_TREE_GUEST,	 /* value: 1 if it is known what the guest executed, 0 if not */
 	VMS_TREE_MARKER, /* value: enum vms_walk_end, or VMS_TREE_OUT_OF_NODES */
 	VMS_TREE_LABEL,	 /* value: chosen by the user of the tree */
 };

@@ -7,6 +7,7 @@
 
 #include "base/histogram.h"
 #include "capture/sample_buffer.h"
+#include "capture/sample_records.h"
 #include <vmscope/sample_record.h>
 #include <vmscope/sampler.h>
 
@@ -33,6 +34,7 @@ struct vms_sampler_place {
 
 struct vms_sampler_engine {
 	const char *name;
+	enum vms_records_system system; /* whose threads it samples */
 	/* Returns the number of CPUs on which the threads run. */
 	unsigned (*count_cpus)(const struct vms_sampler_config *config);
 	/* Makes the engine's part of a session. `sampler` outlives it. */
@@ -70,6 +72,9 @@ void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const
 			     const char *build_id);
 void vms_sampler_record_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
 				uint64_t start, uint64_t end, uint64_t offset, uint32_t file);
+/* Records the name of a thread, which may change. */
+void vms_sampler_record_thread(struct vms_sampler *sampler, uint32_t pid, uint32_t tid,
+			       const char *name);
 /* Adds encoded records to which samples do not refer: names, counts of vCPUs. */
 void vms_sampler_add_records(struct vms_sampler *sampler, const GByteArray *records);
 /*

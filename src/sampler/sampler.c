@@ -161,7 +161,6 @@ static void record_session(struct vms_sampler *sampler)
 	if (sampler->config.instructions)
 		vms_records_add_number(&event, "instructions", sampler->config.instructions);
 	vms_records_add_number(&event, "real", (uint64_t)g_get_real_time() * 1000);
-	vms_records_put_start(sampler->records);
 	vms_fxt_write(sampler->records, &event);
 }
 
@@ -290,6 +289,8 @@ int vms_sampler_command_status(struct vms_sampler *sampler)
 void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out)
 {
 	g_mutex_lock(&sampler->lock);
+	if (sampler->records->len) /* another session may have written into the file meanwhile */
+		vms_records_put_start(out, sampler->engine->system);
 	g_byte_array_append(out, sampler->records->data, sampler->records->len);
 	g_byte_array_set_size(sampler->records, 0);
 	g_mutex_unlock(&sampler->lock);
@@ -297,7 +298,8 @@ void vms_sampler_read(struct vms_sampler *sampler, GByteArray *out)
 		struct vms_sample_buffer *buffer = &sampler->buffers[i];
 		if (atomic_load(&buffer->written) == atomic_load(&buffer->read))
 			continue;
-		vms_records_put_start(out); /* a reader of a damaged file continues here */
+		/* A reader of a damaged file continues here. */
+		vms_records_put_start(out, sampler->engine->system);
 		vms_sample_buffer_drain(buffer, out);
 	}
 }
@@ -363,6 +365,14 @@ void vms_sampler_record_mapping(struct vms_sampler *sampler, uint64_t time_ns, u
 	vms_records_add_number(&event, "offset", offset);
 	vms_records_add_number(&event, "file", file);
 	put_record(sampler, &event);
+}
+
+void vms_sampler_record_thread(struct vms_sampler *sampler, uint32_t pid, uint32_t tid,
+			       const char *name)
+{
+	g_autoptr(GByteArray) record = g_byte_array_new();
+	vms_records_put_thread(record, pid, tid, name);
+	vms_sampler_add_records(sampler, record);
 }
 
 void vms_sampler_add_records(struct vms_sampler *sampler, const GByteArray *records)

@@ -2,8 +2,9 @@
 /*
  * A recording, after the magic number: what was mapped where, names, code and samples.
  *
- * Covers: src/sample/recording.c, src/sample/recording_code.c, src/sample/annotation.c,
- * src/sample/vcpu_records.c, src/capture/sample_records.c.
+ * Covers: src/sample/recording.c, src/sample/recording_code.c, src/sample/recording_join.c,
+ * src/sample/machine_threads.c, src/sample/annotation.c, src/sample/vcpu_records.c,
+ * src/capture/sample_records.c.
  */
 #include "capture/fxt_reader.h"
 #include "capture/sample_records.h"
@@ -72,7 +73,7 @@ static void write_again(const struct vms_fxt_record *record)
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
 	if (!vms_records_get_sample(record, &sample[0]))
 		return;
-	vms_records_put_start(bytes);
+	vms_records_put_start(bytes, VMS_RECORDS_HOST);
 	vms_records_put_sample(bytes, &sample[0]);
 	read_written(bytes, &sample[1]);
 	g_assert_cmpmem(&sample[0], sizeof(*sample), &sample[1], sizeof(*sample));
@@ -85,7 +86,7 @@ static void write_vcpu_again(const struct vms_fxt_record *record)
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
 	if (vms_records_number(record, "number") != 0 || !vms_vcpu_records_get(record, &read, 1))
 		return;
-	vms_records_put_start(bytes);
+	vms_records_put_start(bytes, VMS_RECORDS_HOST);
 	vms_vcpu_records_put(bytes, 1, 0, &read);
 	struct vms_fxt_reader *reader =
 		vms_fxt_reader_new((struct vms_bytes) { bytes->data, bytes->len });

@@ -44,7 +44,7 @@ static void test_pieces(void)
 	g_autoptr(vms_binary) file = make_file(bytes);
 	g_autoptr(GByteArray) out = g_byte_array_new();
 	uint64_t left = SIZE;
-	vms_records_put_start(out);
+	vms_records_put_start(out, VMS_RECORDS_HOST);
 	vms_recorded_code_put(out, 9, file, 100, SIZE - 200, &left);
 	vms_recorded_code_put(out, 9, file, SIZE - 50, 20, &left);
 	g_assert_cmpuint(left, ==, 180);

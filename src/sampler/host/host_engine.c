@@ -157,6 +157,11 @@ struct attaching {
 	int exec_number; /* the same of a command's program */
 };
 
+struct machine_attaching {
+	struct attaching *attaching;
+	const char *worker; /* the name of the kernel's workers for the machine */
+};
+
 /*
  * Adds an event of a task on a CPU. False if the CPU is offline, or with the reason in `*number`.
  */
@@ -254,6 +259,17 @@ static void note_sleepers(struct host_engine *engine, pid_t pid)
 		list_numbers(folder, note_sleeper, engine);
 }
 
+/* Records the name of a thread that was not born during the session. */
+static void record_thread(struct host_engine *engine, pid_t tid)
+{
+	g_autofree char *comm = read_proc(tid, "comm"), *status = read_proc(tid, "status");
+	const char *line = status ? strstr(status, "\nTgid:") : NULL;
+	int pid;
+	if (comm && line && sscanf(line, "\nTgid: %d", &pid) == 1)
+		vms_sampler_record_thread(engine->sampler, (uint32_t)pid, (uint32_t)tid,
+					  g_strchomp(comm));
+}
+
 static void attach_thread(pid_t tid, void *data)
 {
 	struct attaching *attaching = data;
@@ -264,6 +280,7 @@ static void attach_thread(pid_t tid, void *data)
 	if (attach_task(attaching->engine, tid, false, false, &number)) {
 		g_hash_table_add(attaching->engine->tids, GINT_TO_POINTER(tid));
 		note_sleeper(tid, attaching->engine);
+		record_thread(attaching->engine, tid);
 		attaching->attached++;
 	} else if (number != ESRCH) {
 		attaching->number = number;
@@ -320,6 +337,25 @@ static void attach_job(struct attaching *attaching, pid_t pid)
 	}
 	for (guint i = 0; i < pids->len; i++)
 		attach_process(attaching, g_array_index(pids, pid_t, i));
+}
+
+/* Attaches a worker of the kernel for the process of a machine: Linux before 6.4 has them. */
+static void attach_worker(pid_t pid, void *data)
+{
+	struct machine_attaching *machine = data;
+	g_autofree char *comm = read_proc(pid, "comm");
+	if (!comm || strcmp(g_strchomp(comm), machine->worker) != 0)
+		return;
+	record_process(machine->attaching->engine, pid, vms_clock_now_ns());
+	attach_thread(pid, machine->attaching);
+}
+
+static void attach_machine(struct attaching *attaching, pid_t pid)
+{
+	g_autofree char *worker = g_strdup_printf("vhost-%d", (int)pid);
+	struct machine_attaching machine = { attaching, worker };
+	attach_process(attaching, pid);
+	list_numbers("/proc", attach_worker, &machine);
 }
 
 static void record_listed_process(pid_t pid, void *data)
@@ -462,6 +498,7 @@ static bool attach_target(struct host_engine *engine, const struct target *targe
 		break;
 	case VMS_SAMPLER_PROCESS: attach_process(&attaching, target->id); break;
 	case VMS_SAMPLER_JOB: attach_job(&attaching, target->id); break;
+	case VMS_SAMPLER_MACHINE: attach_machine(&attaching, target->id); break;
 	case VMS_SAMPLER_CGROUP: attach_many(&attaching, target->folder); break;
 	case VMS_SAMPLER_SYSTEM: attach_many(&attaching, -1); break;
 	case VMS_SAMPLER_COMMAND: attach_command(&attaching, target->command); break;
@@ -577,6 +614,13 @@ static void decode_switch(struct host_engine *engine, const uint8_t *raw, size_t
 	vms_off_cpu_begin(engine->off_cpu, sample);
 }
 
+/* True if KVM's guest executed. Its host's kernel gives no stack then. */
+static bool is_of_guest(const struct vms_perf_record *record)
+{
+	const uint16_t mode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+	return mode == PERF_RECORD_MISC_GUEST_KERNEL || mode == PERF_RECORD_MISC_GUEST_USER;
+}
+
 static void decode_sample(struct host_engine *engine, const struct vms_perf_record *record)
 {
 	struct {
@@ -598,6 +642,7 @@ static void decode_sample(struct host_engine *engine, const struct vms_perf_reco
 	engine->sample->tid = head.tid;
 	engine->sample->waits = 0;
 	engine->sample->wait_frame = VMS_NO_WAIT_FRAME;
+	engine->sample->in_guest = is_of_guest(record);
 	add_frames(engine->sample, record->body + sizeof(head), head.n, engine->options.depth);
 	const size_t callchain_end = sizeof(head) + head.n * 8;
 	if (record->size > callchain_end) {
@@ -640,12 +685,16 @@ static void decode_comm(struct host_engine *engine, const struct vms_perf_record
 			const struct numbers *numbers)
 {
 	uint32_t ids[2];
-	if (record->size <= sizeof(ids) + sizeof(*numbers) ||
-	    !(record->misc & PERF_RECORD_MISC_COMM_EXEC))
+	if (record->size <= sizeof(ids) + sizeof(*numbers))
 		return;
 	memcpy(ids, record->body, sizeof(ids));
 	g_autofree char *comm = g_strndup((const char *)record->body + sizeof(ids),
 					  record->size - sizeof(ids) - sizeof(*numbers));
+	if (!(record->misc & PERF_RECORD_MISC_COMM_EXEC)) {
+		if (!is_dropped(engine, ids[0]))
+			vms_sampler_record_thread(engine->sampler, ids[0], ids[1], comm);
+		return;
+	}
 	if (engine->names && !vms_name_filter_note_program(engine->names, (pid_t)ids[0], comm, 1))
 		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
@@ -930,6 +979,7 @@ static bool check_target(const struct vms_sampler_target *target, struct target 
 	case VMS_SAMPLER_THREAD:
 	case VMS_SAMPLER_PROCESS:
 	case VMS_SAMPLER_JOB:
+	case VMS_SAMPLER_MACHINE:
 		if (target->id > 0 && (kill(target->id, 0) == 0 || errno == EPERM))
 			return true;
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
@@ -1103,6 +1153,7 @@ static int get_command_status(void *data)
 
 static const struct vms_sampler_engine host_engine = {
 	.name = "host",
+	.system = VMS_RECORDS_HOST,
 	.count_cpus = count_cpus,
 	.describe = describe_host,
 	.open = open_engine,

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Joins the samples of a machine's threads on its host with those of its guest.
+ *
+ * Both were taken at the same frequency, by one clock. A thread that executes the guest has no more
+ * samples of the host than its vCPU has of the guest, and the nearest of these is at most half a
+ * period away. If there is none, or the vCPU was halted then, what the guest executed is not known.
+ */
+#include "sample/recording-private.h"
+#include <string.h>
+
+/* Timers are late, so a pair may be that part of a period further apart. */
+#define LATE_SHARE 8
+
+/*
+ * Functions of KVM that make the processor execute the guest's code, or execute its next
+ * instruction in its place. What they call is the host's way of doing so.
+ */
+static const char *const entries[] = {
+	"x86_emulate_instruction", "vmx_vcpu_enter_exit", "vmx_vcpu_run",
+	"svm_vcpu_enter_exit",	   "svm_vcpu_run",	  "pvm_vcpu_run",
+	"kvm_arm_vcpu_enter_exit", "__kvm_vcpu_run",
+};
+
+/* Where a stack leaves the host for the guest: `cut` leaf frames are no part of what is shown. */
+struct entry {
+	bool in_guest;
+	unsigned cut;
+};
+
+/* A sample of a vCPU that was not halted. */
+struct guest_moment {
+	uint64_t time_ns;
+	const struct vms_recorded_stack *stack;
+};
+
+struct joining {
+	struct vms_recording *recording;
+	struct vms_sample_record *sample; /* the one that is being decoded */
+	GHashTable *entries;		  /* struct entry by stack of the host */
+	GArray *guest;			  /* struct guest_moment, by vCPU and time */
+	GHashTable *roles;		  /* role plus two, by thread */
+};
+
+/* ---- whether the guest executed ------------------------------------------------------ */
+
+static bool is_entry(const char *symbol)
+{
+	const size_t length = symbol ? strcspn(symbol, ".") : 0; /* without ".isra.0" */
+	for (size_t i = 0; i < G_N_ELEMENTS(entries); i++)
+		if (strlen(entries[i]) == length && strncmp(entries[i], symbol, length) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * True for code that QEMU has translated. It is the only code of QEMU's process that is in no file:
+ * in anonymous memory, or in a memfd.
+ */
+static bool is_translated(const struct joining *joining, uint64_t pc)
+{
+	struct vms_mapping mapping;
+	return vms_symbolizer_mapping(joining->recording->symbolizer, joining->sample->space, pc,
+				      &mapping) &&
+	       mapping.name &&
+	       (strcmp(mapping.name, "[anon]") == 0 || g_str_has_prefix(mapping.name, "/memfd:"));
+}
+
+/*
+ * Finds where the stack in joining->sample leaves the host. Translated code has no frame pointers:
+ * what seems to have called it is none, while functions that it calls may have some.
+ */
+static struct entry find_entry(const struct joining *joining)
+{
+	const struct vms_stack *stack = &joining->sample->stack;
+	struct vms_location location;
+	if (joining->sample->waits)
+		return (struct entry) { 0 };
+	for (unsigned i = 0; i < stack->n; i++) {
+		const struct vms_frame *frame = &stack->frame[i];
+		if (frame->is_user && is_translated(joining, frame->pc - frame->is_return))
+			return (struct entry) { .in_guest = true, .cut = stack->n };
+		if (!frame->is_user &&
+		    vms_symbolizer_locate(joining->recording->symbolizer, VMS_KERNEL_SPACE, 0,
+					  frame->pc - frame->is_return, &location) &&
+		    is_entry(location.symbol))
+			return (struct entry) { .in_guest = true, .cut = i };
+	}
+	return (struct entry) { .in_guest = joining->sample->in_guest, .cut = stack->n };
+}
+
+static const struct entry *get_entry(struct joining *joining,
+				     const struct vms_recorded_stack *stack)
+{
+	struct entry *entry = g_hash_table_lookup(joining->entries, stack);
+	if (entry)
+		return entry;
+	vms_recorded_stack_get(stack, joining->sample);
+	entry = g_new(struct entry, 1);
+	*entry = find_entry(joining);
+	g_hash_table_insert(joining->entries, (gpointer)stack, entry);
+	return entry;
+}
+
+/* ---- what the guest executed --------------------------------------------------------- */
+
+static int compare_guest_moments(const void *a, const void *b)
+{
+	const struct guest_moment *x = a, *y = b;
+	if (x->stack->cpu != y->stack->cpu)
+		return x->stack->cpu < y->stack->cpu ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+static bool is_halted(const struct vms_recorded_stack *stack)
+{
+	return stack->kinds >> 48 & 1;
+}
+
+static bool waits(const struct vms_recorded_stack *stack)
+{
+	return stack->kinds >> 49 & 0x7f;
+}
+
+static void sort_guest(struct joining *joining)
+{
+	const GArray *moments = joining->recording->guest.moments;
+	for (guint i = 0; i < moments->len; i++) {
+		const struct vms_recorded_moment *moment =
+			&g_array_index(moments, struct vms_recorded_moment, i);
+		const struct guest_moment kept = { moment->time_ns, moment->stack };
+		if (!is_halted(moment->stack) && !waits(moment->stack))
+			g_array_append_val(joining->guest, kept);
+	}
+	g_array_sort(joining->guest, compare_guest_moments);
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* Returns the stack of a vCPU that is nearest in time, or NULL. */
+static const struct vms_recorded_stack *find_guest(const struct joining *joining, uint32_t vcpu,
+						   uint64_t time_ns)
+{
+	const GArray *guest = joining->guest;
+	const uint64_t period_ns = joining->recording->stats.period_ns;
+	uint64_t nearest_ns = period_ns / 2 + period_ns / LATE_SHARE;
+	const struct vms_recorded_stack *found = NULL;
+	guint begin = 0, end = guest->len; /* the first one at or behind the time */
+	while (begin < end) {
+		const guint middle = begin + (end - begin) / 2;
+		const struct guest_moment *moment =
+			&g_array_index(guest, struct guest_moment, middle);
+		const bool is_before = moment->stack->cpu != vcpu ? moment->stack->cpu < vcpu
+								  : moment->time_ns < time_ns;
+		if (is_before)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	for (guint i = begin ? begin - 1 : 0; i < guest->len && i <= begin; i++) {
+		const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
+		if (moment->stack->cpu != vcpu || distance(moment->time_ns, time_ns) > nearest_ns)
+			continue;
+		nearest_ns = distance(moment->time_ns, time_ns);
+		found = moment->stack;
+	}
+	return found;
+}
+
+/* ---- joined stacks ------------------------------------------------------------------- */
+
+static guint hash_joined(gconstpointer data)
+{
+	const struct vms_recorded_stack *stack = data;
+	return g_direct_hash(stack->of) * 31 + g_direct_hash(stack->guest) * 17 +
+	       (guint)stack->role * 2 + stack->in_guest;
+}
+
+static gboolean equal_joined(gconstpointer a, gconstpointer b)
+{
+	const struct vms_recorded_stack *x = a, *y = b;
+	return x->of == y->of && x->guest == y->guest && x->role == y->role &&
+	       x->in_guest == y->in_guest;
+}
+
+/* Returns the role of a thread, or -1. */
+static int get_role(struct joining *joining, const struct vms_recorded_moment *moment)
+{
+	const void *key = GUINT_TO_POINTER(moment->tid);
+	const int known = GPOINTER_TO_INT(g_hash_table_lookup(joining->roles, key));
+	if (known)
+		return known - 2;
+	const int role =
+		vms_machine_threads_role(&joining->recording->threads, moment->pid, moment->tid);
+	g_hash_table_insert(joining->roles, (gpointer)key, GINT_TO_POINTER(role + 2));
+	return role;
+}
+
+static void join_moment(struct joining *joining, struct vms_recorded_moment *moment)
+{
+	struct vms_recording_stats *stats = &joining->recording->stats;
+	GHashTable *stacks = joining->recording->joined;
+	struct vms_recorded_stack joined = *moment->stack;
+	uint32_t vcpu;
+	joined.of = moment->stack;
+	joined.role = get_role(joining, moment);
+	joined.weight = 0;
+	joined.in_guest = false;
+	if (vms_machine_threads_vcpu(&joining->recording->threads, moment->tid, &vcpu)) {
+		const struct entry *entry = get_entry(joining, moment->stack);
+		joined.in_guest = entry->in_guest;
+		joined.cut = entry->in_guest ? entry->cut : 0;
+		joined.guest = entry->in_guest ? find_guest(joining, vcpu, moment->time_ns) : NULL;
+		stats->in_guest += entry->in_guest;
+		stats->joined += joined.guest != NULL;
+	}
+	struct vms_recorded_stack *known = g_hash_table_lookup(stacks, &joined);
+	if (!known) {
+		known = g_memdup2(&joined, sizeof(joined));
+		g_hash_table_add(stacks, known);
+	}
+	known->weight++;
+	moment->stack = known;
+}
+
+void vms_recording_join(struct vms_recording *recording)
+{
+	struct joining joining = {
+		.recording = recording,
+		.sample = g_new0(struct vms_sample_record, 1),
+		.entries = g_hash_table_new_full(NULL, NULL, NULL, g_free),
+		.guest = g_array_new(FALSE, FALSE, sizeof(struct guest_moment)),
+		.roles = g_hash_table_new(NULL, NULL),
+	};
+	recording->joined = g_hash_table_new_full(hash_joined, equal_joined, g_free, NULL);
+	recording->stats.guest_samples = recording->guest.moments->len;
+	sort_guest(&joining);
+	for (guint i = 0; i < recording->host.moments->len; i++)
+		join_moment(&joining,
+			    &g_array_index(recording->host.moments, struct vms_recorded_moment, i));
+	g_hash_table_unref(joining.entries);
+	g_hash_table_unref(joining.roles);
+	g_array_unref(joining.guest);
+	g_free(joining.sample);
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""More recordings of a machine's threads together with its guest: under TCG, and of one that ends."""
+import pathlib
+import tempfile
+import time
+import unittest
+
+import linux_guest
+import test_agent_engine
+import testbed
+from qemu_machine import BareGuest
+from test_record import MAY
+from test_record_guest import folded, start_recording
+from test_record_host import HERTZ, HostCase, count
+
+
+@unittest.skipUnless(MAY, "the sysctl kernel.perf_event_paranoid forbids perf events")
+class Translated(HostCase):
+    """A Linux guest under TCG, by the agent."""
+    make = test_agent_engine.LinuxGuest
+
+    @classmethod
+    def start(cls):
+        cls.guest = cls.make()
+        cls.addClassCleanup(cls.guest.stop)
+        cls.target = cls.guest.target
+        cls.workload = cls.guest.start_workload("deep")
+
+    def test_threads(self):
+        self.check_threads()
+
+    def test_counts(self):
+        self.check_counts()
+
+    def test_shares(self):
+        """A program that does nothing but spin in a function that eight others lead to. Of the host, code
+        that is in no file has the share of the guest."""
+        joined = [(stack, n) for stack, n in self.stacks if ";[guest];" in stack]
+        own = count(joined, rf"\[vCPU \d\];\[guest\];workload \({self.workload}\);.*;main;.*;deep_1;"
+                            r".*;deep_8;burn")
+        self.assertGreater(own / count(joined, ""), 0.9)
+        share = count(self.stacks, r"\[guest") / self.whole
+        self.assertAlmostEqual(share, self.host_alone(r"\[anon\]\+0x[0-9a-f]+$"), delta=0.1)
+        self.assertGreater(share, 0.7)
+
+
+class ByStub(Translated):
+    """Each sample stops the whole machine: there are few."""
+    make = linux_guest.LinuxGuest
+    hertz = 49
+    seconds = 4
+
+
+@unittest.skipUnless(MAY and testbed.have_kvm(), "needs /dev/kvm and perf events")
+class Gone(unittest.TestCase):
+    def test_gone(self):
+        """The machine ends meanwhile: what was sampled is kept, and names are."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "gone"
+        guest = BareGuest(accel="kvm")
+        self.addCleanup(guest.stop)
+        process = start_recording("--host", "--guest", guest.pid, "--symbols", guest.elf, "-F", HERTZ,
+                                  "-o", file)
+        time.sleep(0.5)
+        guest.process.kill()
+        process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertIn(process.returncode, (0, 1))  # which of both sessions notices it first
+        self.assertGreater(count(folded(file), r"\[vCPU 0\];.*;\[guest\];start64"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
