@@ -2,7 +2,6 @@
 /* vmscope top: shows what guests execute now, again and again. */
 #include "base/clock.h"
 #include "commands.h"
-#include "profile_flags.h"
 #include "top_screen.h"
 #include "values.h"
 #include <glib-unix.h>
@@ -15,7 +14,7 @@
 #define LOOK_NS	      UINT64_C(100000000)
 
 struct options {
-	char *hz, *delay, *by, *sort, *guests, *processes;
+	char *hz, *delay, *by, *sort, *guests;
 	gboolean once, idle;
 	int rows;
 };
@@ -68,7 +67,7 @@ static bool parse_rounds(const struct options *options, struct top_rounds_option
 	*ret = (struct top_rounds_options) { .interval_us = (uint64_t)ceil(1e6 / hz - 1e-6),
 					     .duration_ns = (uint64_t)llround(seconds * 1e9),
 					     .pattern = options->guests };
-	return profile_flags_parse(NULL, options->processes, true, &ret->flags, error);
+	return true;
 }
 
 /* ---- a table ------------------------------------------------------------------------------ */
@@ -227,9 +226,6 @@ static bool run_top(struct session *session, int argc, char **argv, GError **err
 		  "What a row stands for: guest, vcpu, process, function (default "
 		  "process,function)",
 		  "KEY,…" },
-		{ "processes", 0, 0, G_OPTION_ARG_STRING, &options.processes,
-		  "What a process is in a row: itself (default), or all of its name or container",
-		  "pid|name|container" },
 		{ "sort", 0, 0, G_OPTION_ARG_STRING, &options.sort,
 		  "By samples of a function itself (default), or with what it calls",
 		  "self|total" },
@@ -251,7 +247,6 @@ static bool run_top(struct session *session, int argc, char **argv, GError **err
 	g_free(options.by);
 	g_free(options.sort);
 	g_free(options.guests);
-	g_free(options.processes);
 	return done;
 }
 

@@ -187,7 +187,7 @@ static void add_stats(struct top_guest *guest, struct vms_sample_report *report)
 }
 
 /* Returns what was sampled of a guest, or why it was not. */
-static struct top_guest *collect_guest(struct watched *watched, bool is_ready, unsigned flags)
+static struct top_guest *collect_guest(struct watched *watched, bool is_ready)
 {
 	g_autoptr(GError) error = NULL;
 	struct top_guest *guest = g_new0(struct top_guest, 1);
@@ -198,7 +198,7 @@ static struct top_guest *collect_guest(struct watched *watched, bool is_ready, u
 		set_obstacle(watched,
 			     vms_sample_ended_early(end) ? vms_sample_end_text(end) : NULL);
 		add_stats(guest, watched->report);
-		guest->profile = vms_sample_report_profile(watched->report, flags, &error);
+		guest->profile = vms_sample_report_profile(watched->report, 0, &error);
 		if (!guest->profile && !watched->obstacle)
 			set_obstacle(watched, error->message);
 	} else if (watched->report && watched->is_started) {
@@ -218,8 +218,7 @@ static struct top_round *take_round(struct top_rounds *rounds)
 		struct watched *watched = g_ptr_array_index(rounds->watched, i);
 		const bool is_ready =
 			watched->is_started && wait_for_guest(rounds, watched, end_ns);
-		g_ptr_array_add(round->guests,
-				collect_guest(watched, is_ready, rounds->options.flags));
+		g_ptr_array_add(round->guests, collect_guest(watched, is_ready));
 	}
 	return round;
 }

@@ -23,7 +23,6 @@ void top_round_free(struct top_round *round);
 struct top_rounds_options {
 	uint64_t interval_us, duration_ns; /* of samples; of a round */
 	const char *pattern;		   /* of guests' names; NULL: the session's guest alone */
-	unsigned flags;			   /* enum vms_profile_flags: which processes are one */
 };
 
 /*

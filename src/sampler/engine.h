@@ -55,9 +55,14 @@ struct vms_sampler_engine {
 /* ---- called by engines ------------------------------------------------------------ */
 
 const struct vms_sampler_config *vms_sampler_config(struct vms_sampler *sampler);
-/* Puts a sample into the buffer of its CPU. Only one thread at a time may call it. */
-void vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
+/*
+ * Puts a sample into the buffer of its CPU. False if there is no room: then it is counted as lost.
+ * Only one thread at a time may call it.
+ */
+bool vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
 			    uint64_t taken_ns);
+/* Counts samples of a CPU as lost. */
+void vms_sampler_lose_samples(struct vms_sampler *sampler, uint32_t cpu, uint64_t n);
 
 /* The next functions record processes. `time_ns` is the time of the event. For any thread. */
 

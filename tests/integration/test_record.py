@@ -6,12 +6,14 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
 import unittest
 
 import fxt_format
+import test_debug_files
 import testbed
 from vmscope_command import vmscope
 
@@ -249,6 +251,28 @@ class Record(unittest.TestCase):
         program.unlink()
         counts, whole = self.folded(file)
         self.assertGreater(sum(counts.values()) / whole, 0.8)
+
+    def test_debug_files(self):
+        """A stripped program, whose names are in a folder, or on a server."""
+        program, whole = self.folder / "stripped", self.build("with-names")
+        by_id = test_debug_files.build_id_of(whole)
+        debug = self.folder / f"debug/.build-id/{by_id[:2]}/{by_id[2:]}.debug"
+        debug.parent.mkdir(parents=True)
+        subprocess.run(["objcopy", "--only-keep-debug", whole, debug], check=True)
+        subprocess.run(["strip", "-o", program, whole], check=True)
+        file = self.folder / "of-stripped"
+        paths = {f"/buildid/{by_id}/debuginfo": debug.read_bytes()}
+        with test_debug_files.serve(paths.get) as (url, _asked):
+            ways = [((), {}, False), (("--debug-dir", self.folder / "debug"), {}, True)]
+            if shutil.which("debuginfod-find"):
+                ways.append(((), {"DEBUGINFOD_URLS": url,
+                                  "DEBUGINFOD_CACHE_PATH": str(self.folder / "cache")}, True))
+            for options, environment, named in ways:
+                with self.subTest(options=options, environment=environment):
+                    vmscope("record", "-F", HERTZ, *options, "-o", file, "--", program, "shares", "0.2",
+                            env={**os.environ, "DEBUGINFOD_URLS": "", **environment})
+                    counts, _ = self.folded(file)
+                    self.assertEqual(sum(counts.values()) > 0, named)
 
     def test_no_build_id(self):
         """A program that has none, as those in Go, has names unless its file has changed meanwhile."""

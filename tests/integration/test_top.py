@@ -83,7 +83,6 @@ class Once(unittest.TestCase):
                 (self.guest.target, 2, "needs a terminal"),
                 (("--once", "--by", "colour", *self.guest.target), 2, "--by colour"),
                 (("--once", "-d", "0", *self.guest.target), 2, "--delay"),
-                (("--once", "--processes", "colour", *self.guest.target), 2, "--processes"),
                 (("--once", "--rows", "-1", *self.guest.target), 2, "--rows")):
             run = vmscope("top", *arguments, check=False)
             self.assertEqual(run.status, status, run.err)
@@ -102,12 +101,6 @@ class Processes(unittest.TestCase):
         row = rows[f"workload ({pid})", "burn"]
         self.assertAlmostEqual(row["total"], 100, delta=25)
         self.assertEqual(row["module"], "/bin/workload")
-        guest.start_workload("deep")
-        rows = rows_by(top("--by", "process", "--processes", "name", "-d", "1", *guest.target)["rows"], "process")
-        self.assertGreater(rows["workload",]["total"], 120)
-        self.assertFalse([name for name, in rows if "(" in name], rows)
-        rows = top("--by", "process", "--processes", "container", "-d", "0.5", *guest.target)["rows"]
-        self.assertEqual({row["process"] for row in rows}, {"[no container]"})
 
 
 class Screen(unittest.TestCase):
