@@ -35,6 +35,7 @@ struct process_event {
 	enum process_event_kind kind;
 	uint32_t pid, parent;
 	char comm[VMS_COMM_SIZE];
+	const char *container; /* "": none; NULL: that of before, or of the parent */
 	uint64_t start, end, offset, file;
 };
 
@@ -42,6 +43,7 @@ struct process_event {
 struct generation {
 	uint64_t from_ns;
 	char comm[VMS_COMM_SIZE];
+	const char *container; /* as of an event */
 	GArray *mappings;
 	uint32_t space;
 };
@@ -190,9 +192,8 @@ static void read_file(struct vms_recorded_system *system, const struct vms_fxt_r
 	file->build_id = vms_records_text(event, "build id");
 }
 
-static void read_process_event(struct vms_recorded_system *system,
-			       const struct vms_fxt_record *record, uint64_t time_ns,
-			       enum process_event_kind kind)
+static void read_process_event(struct vms_recording *recording, const struct vms_fxt_record *record,
+			       uint64_t time_ns, enum process_event_kind kind)
 {
 	struct process_event event = { .time_ns = time_ns,
 				       .kind = kind,
@@ -204,8 +205,11 @@ static void read_process_event(struct vms_recorded_system *system,
 				       .file = vms_records_number(record, "file") };
 	g_autofree char *comm = vms_records_text(record, "comm");
 	g_strlcpy(event.comm, comm ? comm : "", sizeof(event.comm));
+	g_autofree char *container = vms_records_text(record, "container");
+	if (container)
+		event.container = vms_symbolizer_intern(recording->symbolizer, container);
 	if (kind == EVENT_PROCESS || event.end > event.start)
-		g_array_append_val(system->process_events, event);
+		g_array_append_val(recording->current->process_events, event);
 }
 
 /* Adds the symbols of an attachment, a line each. */
@@ -286,9 +290,9 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 	} else if (vms_records_is_event(record, "file")) {
 		read_file(recording->current, record);
 	} else if (vms_records_is_event(record, "process")) {
-		read_process_event(recording->current, record, time_ns, EVENT_PROCESS);
+		read_process_event(recording, record, time_ns, EVENT_PROCESS);
 	} else if (vms_records_is_event(record, "mapping")) {
-		read_process_event(recording->current, record, time_ns, EVENT_MAPPING);
+		read_process_event(recording, record, time_ns, EVENT_MAPPING);
 	} else if (vms_records_is_event(record, "failures")) {
 		read_failure(recording, record);
 	} else if (vms_records_is_event(record, "vcpu thread")) {
@@ -373,7 +377,12 @@ static struct generation *begin_generation(struct vms_recording *recording, stru
 					   uint64_t from_ns, const struct generation *of,
 					   const char *comm)
 {
-	struct generation made = { .from_ns = from_ns, .mappings = vms_mappings_new() };
+	const struct generation *last = last_generation(process);
+	struct generation made = { .from_ns = from_ns,
+				   .mappings = vms_mappings_new(),
+				   .container = of     ? of->container
+						: last ? last->container
+						       : NULL };
 	g_strlcpy(made.comm, comm[0] || !of ? comm : of->comm, sizeof(made.comm));
 	const guint n = of ? of->mappings->len : 0;
 	if (n && n <= MAPPINGS_ALL - recording->n_mappings) {
@@ -418,7 +427,9 @@ static int compare_events(const void *a, const void *b)
 static void map_generation(struct vms_recording *recording, struct vms_recorded_system *system,
 			   uint32_t pid, struct generation *generation)
 {
-	struct vms_process process = { .pid = pid };
+	const char *container = generation->container;
+	struct vms_process process = { .pid = pid,
+				       .container = container && container[0] ? container : NULL };
 	g_strlcpy(process.comm, generation->comm, sizeof(process.comm));
 	generation->space = vms_symbolizer_add_space(recording->symbolizer, &process)->index;
 	if (system == &recording->guest)
@@ -448,8 +459,11 @@ static void apply_events(struct vms_recording *recording, struct vms_recorded_sy
 			continue;
 		}
 		struct process *parent = event->parent ? get_process(system, event->parent) : NULL;
-		begin_generation(recording, get_process(system, event->pid), event->time_ns,
-				 last_generation(parent), event->comm);
+		struct generation *begun =
+			begin_generation(recording, get_process(system, event->pid), event->time_ns,
+					 last_generation(parent), event->comm);
+		if (event->container)
+			begun->container = event->container;
 	}
 }
 
