@@ -144,22 +144,25 @@ class Stub:
     def run(self):
         self.send(b"vCont;c")
 
-    def stop(self):
-        self._socket.sendall(b"\x03")
-        return self._packet()
+    def stop(self, requests=()):
+        """Stops the machine. The requests are sent with the interrupt; returns when all are answered."""
+        row = b"".join(b"$%s#%02x" % (payload, sum(payload) % 256) for payload in requests)
+        self._socket.sendall(b"\x03" + row)
+        for _ in range(1 + len(requests)):
+            self._packet()
 
     def close(self):
         self._socket.close()
 
 
 @contextlib.contextmanager
-def bare_stops(guest, hertz):
+def bare_stops(guest, hertz, requests=()):
     """The limit: stop and continue through QEMU's stub, asking nothing."""
     with gdb_stub(guest) as path:
         stub = Stub(path)
 
         def tick():
-            stub.stop()
+            stub.stop(requests)
             stub.run()
 
         stub.run()
@@ -169,6 +172,13 @@ def bare_stops(guest, hertz):
         finally:
             ticker.stop()
             stub.close()
+
+
+def bare_registers(guest, hertz):
+    """The limit of any sampler by the stub: stop, the registers of all vCPUs by one row of requests, continue."""
+    vcpus = len(guest.qmp.command("query-cpus-fast"))
+    requests = [request for vcpu in range(1, vcpus + 1) for request in (b"Hg%x" % vcpu, b"g")]
+    return bare_stops(guest, hertz, requests)
 
 
 def stops_us(events):

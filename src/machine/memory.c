@@ -4,14 +4,16 @@
 #include "machine/memory-private.h"
 #include <string.h>
 
-#define CACHE_PAGE   4096
-#define CACHE_BYTES  (512 * CACHE_PAGE)
+#define CACHE_PAGE  4096
+#define CACHE_BYTES (512 * CACHE_PAGE)
+/* Where many blocks can be read at once, small ones take less time: little of a page is used. */
+#define CACHE_PART   1024
 #define CACHE_BLOCKS (CACHE_BYTES / VMS_PREFETCH_SIZE) /* at most */
 #define CACHE_WALKS  256
 #define CACHED_BYTES 2048   /* longest read that goes through the cache: half a table of pages */
 #define START_BYTES  65536u /* see vms_memory_read_start */
-/* How many blocks of an epoch to read ahead in the next one. */
-#define USED_MAX 64
+/* How many blocks of an epoch to read ahead in the next one. A sample of a vCPU uses some ten. */
+#define USED_MAX 512
 
 /* A block of physical memory. The cache reads a block as a whole. */
 struct cached_block {
@@ -189,8 +191,9 @@ void vms_memory_free(struct vms_memory *memory)
 
 void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu)
 {
+	const size_t alone = memory->machine->engine->read_parts ? CACHE_PART : CACHE_PAGE;
 	memory->vcpu = vcpu;
-	memory->block_size = vcpu == VMS_ALL_VCPUS ? CACHE_PAGE : VMS_PREFETCH_SIZE;
+	memory->block_size = vcpu == VMS_ALL_VCPUS ? alone : VMS_PREFETCH_SIZE;
 	memset(memory->blocks, 0, sizeof(memory->blocks));
 	memory->used.n = 0;
 }

@@ -40,7 +40,7 @@ static bool check_open(struct vms_gdb *gdb, GError **error)
 
 bool vms_gdb_send_row(struct vms_gdb *gdb, GString *bytes, uint64_t deadline_ns, GError **error)
 {
-	if (!check_open(gdb, error))
+	if (!check_open(gdb, error) || !vms_gdb_receive_awaited(gdb, error))
 		return false;
 	if (gdb->owes_ack)
 		g_string_prepend_c(bytes, '+');
@@ -683,10 +683,35 @@ bool vms_gdb_receive_vcpu(struct vms_gdb *gdb, uint64_t deadline_ns, struct vms_
 	return true;
 }
 
+/* Receives the registers of the vCPUs that are awaited, of those before `end`. */
+static bool receive_vcpus(struct vms_gdb *gdb, unsigned end, GError **error)
+{
+	const uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	const struct vms_gdb_awaited awaited = gdb->awaited;
+	unsigned next = awaited.next;
+	bool received = true;
+	/* What is sent meanwhile, to have a packet once more, has nothing to wait for. */
+	gdb->awaited = (struct vms_gdb_awaited) { 0 };
+	for (; received && next < MIN(end, awaited.end); next++)
+		received = vms_gdb_receive_vcpu(gdb, deadline_ns, &gdb->known[next], error);
+	/* Answers that are still to come would be taken for answers to later requests. */
+	gdb->broken |= !received;
+	if (received)
+		gdb->awaited = (struct vms_gdb_awaited) { next, awaited.end };
+	return received;
+}
+
+bool vms_gdb_receive_awaited(struct vms_gdb *gdb, GError **error)
+{
+	return gdb->awaited.next == gdb->awaited.end || gdb->broken ||
+	       receive_vcpus(gdb, gdb->awaited.end, error);
+}
+
 /*
  * Reads the vCPUs from `first` on in one round trip: all requests are sent before the first answer
  * is received. That works because QEMU's stub takes a request as the acknowledgement of its last
- * answer.
+ * answer. Only the first vCPU is waited for: while the stub prints the registers of the others, the
+ * caller can use those of the first.
  */
 static bool read_batch(struct vms_gdb *gdb, unsigned first, GError **error)
 {
@@ -697,12 +722,8 @@ static bool read_batch(struct vms_gdb *gdb, unsigned first, GError **error)
 		vms_gdb_append_vcpu(gdb, end, bytes);
 	if (!check_open(gdb, error) || !vms_gdb_send_row(gdb, bytes, deadline_ns, error))
 		return false;
-	bool received = true;
-	for (unsigned i = first; received && i < end; i++)
-		received = vms_gdb_receive_vcpu(gdb, deadline_ns, &gdb->known[i], error);
-	/* Answers that are still to come would be taken for answers to later requests. */
-	gdb->broken |= !received;
-	return received;
+	gdb->awaited = (struct vms_gdb_awaited) { first, end };
+	return receive_vcpus(gdb, first + 1, error);
 }
 
 bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error)
@@ -725,6 +746,7 @@ bool vms_gdb_resync(struct vms_gdb *gdb, GError **error)
 	vms_gdb_append_packet(bytes, "");
 	vms_gdb_append_packet(bytes, "qC");
 	gdb->owes_ack = gdb->broken = false;
+	gdb->awaited = (struct vms_gdb_awaited) { 0 };
 	vms_gdb_forget_regs(gdb);
 	if (!vms_gdb_send_row(gdb, bytes, deadline_ns, error))
 		return false;
@@ -744,8 +766,10 @@ static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)
 
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	bool in_batch = gdb->has_phys_mode && gdb->general_size > 0;
-	bool read = is_known(gdb, vcpu) || !in_batch || read_batch(gdb, vcpu, error);
+	const bool in_batch = gdb->has_phys_mode && gdb->general_size > 0;
+	bool read = gdb->broken || vcpu >= gdb->awaited.end || receive_vcpus(gdb, vcpu + 1, error);
+	if (read && !is_known(gdb, vcpu) && in_batch)
+		read = read_batch(gdb, vcpu, error);
 	if (read && !is_known(gdb, vcpu))
 		read = read_vcpu(gdb, vcpu, &gdb->known[vcpu], error);
 	if (read)

@@ -28,6 +28,11 @@ struct vms_gdb_slot {
 	unsigned size;	 /* bytes; 0 when the stub does not have it */
 };
 
+/* vCPUs from `next` to before `end`: their registers were requested, and not received yet. */
+struct vms_gdb_awaited {
+	unsigned next, end;
+};
+
 struct vms_gdb {
 	struct vms_stream stream;
 	const struct vms_arch *arch;
@@ -64,6 +69,7 @@ struct vms_gdb {
 
 	size_t general_size;	/* bytes in the answer to `g`; 0: not read yet */
 	struct vms_regs *known; /* by vCPU, of the stopped machine; without a pc: not known */
+	struct vms_gdb_awaited awaited;
 };
 
 /*
@@ -93,10 +99,14 @@ bool vms_gdb_detach(struct vms_gdb *gdb, GError **error);
 /* Stops the machine, unless it is stopped already. `signal` tells why it stopped. */
 bool vms_gdb_stop(struct vms_gdb *gdb, GError **error);
 /*
- * Stops the machine, and reads the registers of its vCPUs in the same round trip. *was_running is
- * true if this request has stopped it. Only with `interrupts`.
+ * Stops the machine, and requests the registers of its vCPUs in the same round trip. *was_running
+ * is true if this request has stopped it. Only with `interrupts`. The answers have to be received
+ * before the machine is released by other means than this client: a request that QEMU has not
+ * handled yet would stop it again.
  */
 bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error);
+/* Receives what was requested and not received. The next request does so, too. */
+bool vms_gdb_receive_awaited(struct vms_gdb *gdb, GError **error);
 /*
  * Stops the machine after somebody else has used this connection, when answers cannot be told from
  * each other any more: it drops what is unread. Nobody knows whether the machine was running.

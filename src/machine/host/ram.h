@@ -98,7 +98,7 @@ GArray *vms_ram_files(const struct vms_ram *ram);
  * how many it has read, from the first on, at most VMS_RAM_READ_PARTS. It ends before a part that
  * is not anonymous memory, or cannot be read.
  */
-#define VMS_RAM_READ_PARTS 64
+#define VMS_RAM_READ_PARTS 512
 size_t vms_ram_read_parts(const struct vms_ram *ram, const struct vms_phys_part *parts, size_t n);
 
 /*

@@ -232,6 +232,10 @@ bool vms_stub_set_ended_error(struct vms_qemu_stub *stub, const char *how, GErro
 /* Releases a machine that we have stopped. */
 bool vms_stub_release_stop(struct vms_qemu_stub *stub, GError **error)
 {
+	if (!vms_gdb_receive_awaited(&stub->gdb, error)) {
+		vms_stub_abandon(stub, true);
+		return false;
+	}
 	vms_timer_set(stub->timer, vms_stub_may_have_points(stub) ? VMS_STUB_CHECK_NS : 0);
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	stub->gdb.stopped = false;
