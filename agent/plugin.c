@@ -4,7 +4,7 @@
  */
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"
-#include "agent/qemu/vcpu.h"
+#include "agent/qemu/wide.h"
 #include "agent/server.h"
 #include "agent/services.h"
 #include <stdio.h>
@@ -22,8 +22,10 @@ static struct {
 static void on_vcpu_init QEMU_CALLBACK(unsigned index)
 {
 	struct vcpu *vcpu = vcpu_init(index);
-	if (vcpu)
-		services_vcpu_begins(vcpu);
+	if (!vcpu)
+		return;
+	wide_find(vcpu);
+	services_vcpu_begins(vcpu);
 }
 
 static void on_vcpu_exit QEMU_CALLBACK(unsigned index)

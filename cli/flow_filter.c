@@ -14,6 +14,7 @@ struct parsed {
 	struct vms_flow_match match;
 	char *key, *value; /* parts of the text; the filter points to them */
 	char *bytes;	   /* of the match, or NULL */
+	struct vms_flow_wide first, last;
 };
 
 char *flow_filter_explain(void)
@@ -89,6 +90,58 @@ static char *parse_hex(const char *text, size_t *size)
 	return *size && strlen(text) % 2 == 0 ? g_steal_pointer(&bytes) : NULL;
 }
 
+/* Parses a number in hexadecimal, of any width that a register has. */
+static bool parse_wide_hex(const char *text, struct vms_flow_wide *ret)
+{
+	const size_t n = strlen(text);
+	*ret = (struct vms_flow_wide) { 0 };
+	for (size_t i = 0; i < n; i++) {
+		const int digit = g_ascii_xdigit_value(text[n - 1 - i]);
+		if (digit < 0 || i / 2 >= sizeof(ret->bytes))
+			return false;
+		ret->bytes[i / 2] |= (uint8_t)(digit << (i % 2 ? 4 : 0));
+	}
+	return n > 0;
+}
+
+/* Parses a bound of a wide range. *is_64: it is a number of 64 bits, too, which is `*number`. */
+static bool parse_wide_bound(const char *text, struct vms_flow_wide *ret, uint64_t *number,
+			     bool *is_64)
+{
+	*is_64 = parse_signed(text, number);
+	if (*is_64) {
+		const uint64_t little = GUINT64_TO_LE(*number);
+		*ret = (struct vms_flow_wide) { 0 };
+		memcpy(ret->bytes, &little, sizeof(little));
+		return true;
+	}
+	return g_ascii_strncasecmp(text, "0x", 2) == 0 && parse_wide_hex(text + 2, ret);
+}
+
+/* Parses a number or a range of numbers. Those of more than 64 bits are in hexadecimal. */
+static bool parse_numbers(struct parsed *parsed)
+{
+	struct vms_flow_match *match = &parsed->match;
+	const char *dots = strstr(parsed->value, "..");
+	g_autofree char *first = dots ? g_strndup(parsed->value, (gsize)(dots - parsed->value))
+				      : g_strdup(parsed->value);
+	const char *last = dots ? dots + 2 : first;
+	bool first_is_64 = true, last_is_64 = true;
+	match->number = (struct vms_flow_range) { 0, UINT64_MAX };
+	if ((!*first && !*last) ||
+	    (*first &&
+	     !parse_wide_bound(first, &parsed->first, &match->number.first, &first_is_64)) ||
+	    (*last && !parse_wide_bound(last, &parsed->last, &match->number.last, &last_is_64)))
+		return false;
+	const bool has_sign = *first == '-' || *last == '-';
+	match->wide_first = *first && !has_sign ? &parsed->first : NULL;
+	match->wide_last = *last && !has_sign ? &parsed->last : NULL;
+	match->is_number = true;
+	if (!first_is_64) /* a range that no number is in: see struct vms_flow_match */
+		match->number = (struct vms_flow_range) { 1, 0 };
+	return true;
+}
+
 /* Parses a value: a number, a range, a text in quotes, or bytes. */
 static bool parse_match(struct parsed *parsed, GError **error)
 {
@@ -101,7 +154,7 @@ static bool parse_match(struct parsed *parsed, GError **error)
 		parsed->bytes = g_strcompress(inner);
 		match->size = strlen(parsed->bytes);
 	} else {
-		match->is_number = parse_range(parsed->value, parse_signed, &match->number);
+		parse_numbers(parsed);
 	}
 	match->bytes = parsed->bytes;
 	parsed->filter.flags = VMS_FLOW_BY_VALUES;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_output.h"
 #include "flow/names.h"
+#include "flow/wide_part.h"
 #include "flow_spec.h"
 #include "json_values.h"
 #include <string.h>
@@ -32,6 +33,15 @@ static void append_bytes(GString *out, const struct vms_flow_value *value, const
 		g_string_append_printf(out, "%s%02x", i ? between : "", bytes[i]);
 }
 
+/* Appends a register: one of more than 64 bits in its full width. */
+static void append_register(GString *out, const struct vms_flow_value *value)
+{
+	if (value->size > sizeof(uint64_t))
+		vms_wide_part_append_hex(value->bytes, value->size, out);
+	else
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", get_number(value));
+}
+
 static char *copy_string(const struct vms_flow_value *value)
 {
 	g_autofree char *text = g_strndup(value->bytes, value->size);
@@ -50,9 +60,7 @@ static void append_known(GString *out, const struct vms_probe *probe, size_t ind
 		else
 			append_number(out, get_number(value));
 		break;
-	case VMS_ENTRY_REGISTER:
-		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", get_number(value));
-		break;
+	case VMS_ENTRY_REGISTER: append_register(out, value); break;
 	case VMS_ENTRY_EXPRESSION: append_number(out, get_number(value)); break;
 	case VMS_ENTRY_STACK: vms_probe_format_value(probe, index, value, out); break;
 	case VMS_ENTRY_STRING:
@@ -231,7 +239,7 @@ static struct json_object *make_json_value(const struct vms_probe *probe, size_t
 		return json_object_new_string(valid);
 	}
 	if (is_number(probe, index, value))
-		g_string_printf(text, "0x%" G_GINT64_MODIFIER "x", get_number(value));
+		append_register(text, value);
 	else
 		append_bytes(text, value, "");
 	return json_object_new_string(text->str);

@@ -47,7 +47,8 @@ char *flow_script_explain(void)
 		"time_ns,\n"
 		"cpu, pid, tid, comm, address, where, after, and values: a table by their names; "
 		"of calls also "
-		"duration_ns\nand returned, a table of the values at the return.\n"
+		"duration_ns\nand returned, a table of the values at the return. Registers of more "
+		"than 64 bits are\nstrings of their bytes: string.unpack(\"<d\", h.values.xmm0).\n"
 		"  print(…)         shows a line          show()  shows the hit as usual\n"
 		"  u8(A) … u64(A), s8(A) … s64(A), mem(A,N), str(A[,N])\n"
 		"                   memory that is there now; nil if it cannot be read\n"
@@ -363,19 +364,22 @@ static void push_stack(lua_State *state, const struct vms_probe *probe, size_t i
 }
 
 /*
- * Pushes a value: numbers as such, stacks as tables, all else as strings. False: it has none,
- * nothing is pushed.
+ * Pushes a value: numbers as such, stacks as tables, all else as strings, as registers of more than
+ * 64 bits. False: it has none, nothing is pushed.
  */
 static bool push_value(lua_State *state, const struct vms_probe *probe, size_t index,
 		       const struct vms_flow_value *value)
 {
 	const enum vms_entry_kind kind = vms_probe_entry_kind(probe, index);
 	const bool is_text = vms_probe_entry_is_text(probe, index);
+	double number;
 	if ((value->status != VMS_FLOW_KNOWN && value->status != VMS_FLOW_CUT) ||
 	    kind == VMS_ENTRY_CALLBACK || kind == VMS_ENTRY_HALT)
 		return false;
 	if (kind == VMS_ENTRY_STACK)
 		push_stack(state, probe, index, value);
+	else if (vms_probe_get_float(probe, index, value, &number))
+		lua_pushnumber(state, number);
 	else if (!is_text && value->size <= sizeof(uint64_t) && kind != VMS_ENTRY_MEMORY &&
 		 kind != VMS_ENTRY_BYTES)
 		lua_pushinteger(state, get_number(value, vms_probe_is_signed(probe, index)));

@@ -2,6 +2,7 @@
 #include "flow_spec.h"
 #include "flow_place.h"
 #include "functions.h"
+#include "probe/wide_registers.h"
 #include "symbol/source_line.h"
 #include "task_functions.h"
 #include "values.h"
@@ -23,7 +24,11 @@ char *flow_spec_explain(void)
 		"a function of the process's programs and libraries, too (malloc, "
 		"libc.so.6:str*).\n"
 		"Without ENTRY, a function's arguments are shown. ENTRY is one of:\n"
-		"  rdi              a register, or a part of one\n"
+		"  rdi              a register, or a part of one; also xmm0, ymm0, st0, gdtr, v0: "
+		"as\n"
+		"                   numbers by xmm0.f32, .f64, .u8 to .u64, .s8 to .s64, st0.f80; "
+		"as\n"
+		"                   one of them by xmm0.f64[0]\n"
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
 		"                   \"*sk\", \"u32(rsi+8)\", \"pid\"\n"
 		"  comm             the name of the current process\n"
@@ -117,10 +122,18 @@ static bool is_call(const char *entry, const char *function)
 	       !flow_spec_find_outside(entry, '=', true);
 }
 
+/* True for registers that are one number: a descriptor table is none. */
+static bool is_register(const struct vms_arch *arch, const char *name)
+{
+	struct vms_reg_part part;
+	struct vms_wide_register wide;
+	return vms_arch_reg_part(arch, name, &part) ||
+	       (vms_wide_find(arch, name, &wide) && wide.kind != VMS_WIDE_TABLE);
+}
+
 bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
 			 GError **error)
 {
-	struct vms_reg_part part;
 	struct vms_entry made = { .kind = VMS_ENTRY_TYPED, .expression = entry };
 	if (is_call(entry, "mem("))
 		return add_pointed(probe, entry, entry + strlen("mem("), VMS_ENTRY_BYTES, error);
@@ -129,7 +142,7 @@ bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const
 	if (strcmp(entry, "break") == 0)
 		made = (struct vms_entry) { .kind = VMS_ENTRY_HALT };
 	else if (!vms_probe_has_argument(probe, entry) &&
-		 vms_arch_reg_part(vms_machine_arch(session->machine), entry, &part))
+		 is_register(vms_machine_arch(session->machine), entry))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
 	else if (g_str_equal(entry, "stack") && !vms_probe_has_argument(probe, entry))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_STACK };

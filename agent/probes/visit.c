@@ -3,6 +3,7 @@
 
 #include "agent/gate.h"
 #include "agent/probes/return_marks.h"
+#include "agent/qemu/wide.h"
 #include <stdlib.h>
 
 struct plan *_Atomic visit_plan;
@@ -69,6 +70,12 @@ static bool read_memory(void *data, uint64_t va, void *buf, size_t size)
 	return vcpu_read_memory(context->vcpu, va, buf, size);
 }
 
+static bool read_wide(void *data, unsigned number, void *buf, size_t size)
+{
+	const struct program_context *context = data;
+	return wide_read(context->vcpu, number, buf, size);
+}
+
 /* Opens a call. The vCPU is at the begin of the function. True if this has ended the set. */
 static bool open_call(struct probe_set *set, struct vcpu *vcpu, const struct probe_hit *hit,
 		      uint64_t function)
@@ -85,9 +92,11 @@ static void run_entries(const struct plan *plan, struct vcpu *vcpu,
 			const struct plan_entry *entries, unsigned n, const struct outcome *outcome)
 {
 	struct program_context context = { vcpu, outcome };
-	const struct vms_program_input input = {
-		.reg = read_reg, .read = read_memory, .data = &context, .vcpu = vcpu->index
-	};
+	const struct vms_program_input input = { .reg = read_reg,
+						 .read = read_memory,
+						 .data = &context,
+						 .vcpu = vcpu->index,
+						 .wide = read_wide };
 	for (unsigned i = 0; i < n; i++) {
 		const struct probe_hit hit = { entries[i].place, vcpu->index, &input };
 		struct probe_set *set = atomic_load(&plan->sets[entries[i].set]);
@@ -178,9 +187,11 @@ static void run_returns(struct probe_set *set, struct vcpu *vcpu, const struct c
 {
 	struct outcome outcome = { .n = 0 };
 	struct program_context context = { vcpu, &outcome };
-	const struct vms_program_input input = {
-		.reg = read_reg, .read = read_memory, .data = &context, .vcpu = vcpu->index
-	};
+	const struct vms_program_input input = { .reg = read_reg,
+						 .read = read_memory,
+						 .data = &context,
+						 .vcpu = vcpu->index,
+						 .wide = read_wide };
 	const struct probe_hit hit = { 0, vcpu->index, &input };
 	struct open_call *call = open_calls_take(set->calls, key);
 	outcome_add(&outcome, vcpu_arch()->pc, key->pc);

@@ -92,6 +92,12 @@ struct kept_register {
 	unsigned element; /* of the array */
 };
 
+/* Wide registers that QEMU calls `prefix` and a number below `n`: see probe/wide.h. */
+struct wide_names {
+	const char *prefix; /* NULL: the end */
+	unsigned n, first;
+};
+
 struct arch {
 	const char *name; /* as QEMU calls it */
 	/* Names of registers as in QEMU's descriptions for gdb; at most VMS_AGENT_MAX_REGS. */
@@ -120,6 +126,12 @@ struct arch {
 	 */
 	bool (*open_memory)(struct vcpu *vcpu, uint64_t va, uint64_t *before);
 	void (*close_memory)(struct vcpu *vcpu, uint64_t before);
+	const struct wide_names *wide; /* or NULL */
+	/*
+	 * Reads the first `size` bytes of a wide register, or of its wider form, that QEMU's gdb
+	 * stub does not have. QEMU's internals are used. NULL: there are none.
+	 */
+	bool (*read_wide)(struct vcpu *vcpu, unsigned number, void *buf, size_t size);
 	unsigned n_regs;
 	unsigned sp, pc;
 	unsigned arguments[2]; /* registers of a function's first arguments */

@@ -85,6 +85,9 @@ static const struct kept_register kept[A64_N_REGS] = {
 	[A64_PC] = { "env.pc", 0 },	     [A64_SP_EL0] = { "env.sp_el", 0 },
 };
 
+/* A processor with SVE has the wider "z" registers alone. */
+static const struct wide_names wide[] = { { "v", 32, 0 }, { "z", 32, 0 }, { NULL, 0, 0 } };
+
 /* AArch32 has its mode in these bits instead of the exception level. User mode is 0 there too. */
 static unsigned a64_rank(struct vcpu *vcpu)
 {
@@ -173,6 +176,7 @@ const struct arch arch_aarch64 = {
 	.n_regs = A64_N_REGS,
 	.state_table = "vmstate_arm_cpu",
 	.kept = kept,
+	.wide = wide,
 	.open_memory = a64_open_memory,
 	.close_memory = a64_close_memory,
 	.sp = A64_SP,

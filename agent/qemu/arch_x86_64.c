@@ -2,7 +2,9 @@
 #include "agent/qemu/arch.h"
 
 #include "agent/qemu/internals.h"
-#include "agent/qemu/vcpu.h"
+#include "agent/qemu/wide.h"
+#include <pthread.h>
+#include <string.h>
 
 static const char *const registers[X86_N_REGS] = {
 	"rax",		"rbx",	  "rcx", "rdx",	      "rsi",	 "rdi",		"rbp",
@@ -63,6 +65,79 @@ static bool x86_read_state(void *qemu_vcpu, unsigned reg, uint64_t *ret)
 	return reg == X86_APIC_BASE && internals_read_apic_base(qemu_vcpu, ret);
 }
 
+/* ---- wide registers --------------------------------------------------------------------- */
+
+static const struct wide_names wide[] = {
+	{ "xmm", 16, 0 },
+	{ "st", 8, VMS_WIDE_ST },
+	{ NULL, 0, 0 },
+};
+
+/* In XCR0: the parts of the vector registers that programs can use. */
+#define XCR0_AVX     UINT64_C(0x06)
+#define XCR0_AVX_512 UINT64_C(0xe6)
+#define XMM_BYTES    16u
+#define YMM_BYTES    32u
+
+/* Where QEMU keeps what its gdb stub does not have. */
+static struct {
+	struct internals_state vectors; /* of VMS_WIDE_BYTES_MAX bytes each */
+	struct internals_state base[2], limit[2];
+} state;
+
+static void find_state(void)
+{
+	static const char *const tables[] = { "env.gdt", "env.idt" };
+	state.vectors = internals_find_elements("vmstate_x86_cpu", "env.xmm_regs");
+	for (unsigned i = 0; i < G_N_ELEMENTS(tables); i++) {
+		state.base[i] = internals_find_member("vmstate_x86_cpu", tables[i], "base");
+		state.limit[i] = internals_find_member("vmstate_x86_cpu", tables[i], "limit");
+	}
+}
+
+/*
+ * Reads ymm or zmm. Its first bytes must be those of xmm: else QEMU's table has another meaning
+ * than expected.
+ */
+static bool read_vector(struct vcpu *vcpu, unsigned number, uint8_t *buf, size_t size)
+{
+	const uint64_t needed = size <= YMM_BYTES ? XCR0_AVX : XCR0_AVX_512;
+	uint8_t xmm[XMM_BYTES];
+	uint64_t xcr0;
+	if (state.vectors.size != VMS_WIDE_BYTES_MAX || !vcpu_read(vcpu, X86_XCR0, &xcr0) ||
+	    (xcr0 & needed) != needed)
+		return false;
+	internals_copy_state(vcpu->qemu, state.vectors.offset + (size_t)number * VMS_WIDE_BYTES_MAX,
+			     buf, size);
+	return size <= XMM_BYTES ||
+	       (wide_read(vcpu, number, xmm, XMM_BYTES) && memcmp(xmm, buf, XMM_BYTES) == 0);
+}
+
+static bool read_table(struct vcpu *vcpu, unsigned table, uint8_t *buf, size_t size)
+{
+	uint8_t bytes[VMS_WIDE_80_BITS];
+	if (!state.base[table].size || !state.limit[table].size || size > sizeof(bytes))
+		return false;
+	const uint16_t limit = (uint16_t)internals_read_state(vcpu->qemu, state.limit[table]);
+	const uint64_t base = internals_read_state(vcpu->qemu, state.base[table]);
+	memcpy(bytes, &limit, sizeof(limit));
+	memcpy(bytes + sizeof(limit), &base, sizeof(base));
+	memcpy(buf, bytes, size);
+	return true;
+}
+
+static bool x86_read_wide(struct vcpu *vcpu, unsigned number, void *buf, size_t size)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, find_state);
+	if (number < VMS_WIDE_VECTORS)
+		return read_vector(vcpu, number, buf, size);
+	return (number == VMS_WIDE_GDTR || number == VMS_WIDE_IDTR) &&
+	       read_table(vcpu, number - VMS_WIDE_GDTR, buf, size);
+}
+
+/* ---- privilege and code ----------------------------------------------------------------- */
+
 #define CR0_PE	  (UINT64_C(1) << 0)
 #define EFLAGS_VM (UINT64_C(1) << 17)
 
@@ -101,6 +176,8 @@ const struct arch arch_x86_64 = {
 	.shows_kept = x86_shows_kept,
 	.kept_flags = "env.hflags",
 	.read_state = x86_read_state,
+	.wide = wide,
+	.read_wide = x86_read_wide,
 	.sp = X86_RSP,
 	.return_address = ARCH_ON_STACK,
 	.program_root = X86_CR3,

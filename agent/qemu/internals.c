@@ -112,10 +112,11 @@ struct state_layout {
 	size_t fields; /* where the table points to its fields */
 	size_t stride; /* from one field to the next */
 	size_t offset, size;
+	size_t table; /* of a structure: where the field points to the table of its members */
 };
 static const struct state_layout layouts[] = {
-	{ 72, 104, 16, 24 }, /* QEMU 10.0 */
-	{ 96, 96, 8, 16 },   /* QEMU 11.1 */
+	{ 72, 104, 16, 24, 80 }, /* QEMU 10.0 */
+	{ 96, 96, 8, 16, 72 },	 /* QEMU 11.1 */
 };
 
 /* Reads a pointer or a number. */
@@ -133,23 +134,51 @@ static const char *read_name(const struct module *module, uintptr_t address)
 	return is_in(module, name) ? (const char *)name : NULL;
 }
 
-/* Finds a field. False if it is not there, or the table has another layout. */
-static bool find_field(const struct module *module, uintptr_t table,
-		       const struct state_layout *layout, const char *name,
-		       struct internals_state *ret)
+/* Finds a field of a table. 0: it is not there, or the table has another layout. */
+static uintptr_t find_field(const struct module *module, uintptr_t table,
+			    const struct state_layout *layout, const char *name)
 {
-	uintptr_t field = read_word(table, layout->fields);
+	uintptr_t field = is_in(module, table) ? read_word(table, layout->fields) : 0;
 	const char *found;
 	while ((found = read_name(module, field)) && strcmp(found, name) != 0)
 		field += layout->stride;
-	if (!found)
-		return false;
-	*ret = (struct internals_state) { read_word(field, layout->offset),
-					  read_word(field, layout->size) };
-	return ret->size == sizeof(uint32_t) || ret->size == sizeof(uint64_t);
+	return found ? field : 0;
 }
 
-struct internals_state internals_find_state(const char *name_of_table, const char *name)
+static struct internals_state get_state(uintptr_t field, const struct state_layout *layout)
+{
+	return (struct internals_state) { read_word(field, layout->offset),
+					  read_word(field, layout->size) };
+}
+
+/* Finds a field, or a member of it unless `member` is NULL. False: it is not there. */
+static bool find_in_table(const struct module *module, uintptr_t table,
+			  const struct state_layout *layout, const char *name, const char *member,
+			  struct internals_state *ret)
+{
+	const uintptr_t field = find_field(module, table, layout, name);
+	if (!field)
+		return false;
+	*ret = get_state(field, layout);
+	if (!member)
+		return true;
+	const uintptr_t part = find_field(module, read_word(field, layout->table), layout, member);
+	if (!part)
+		return false;
+	const size_t offset = ret->offset;
+	*ret = get_state(part, layout);
+	ret->offset += offset;
+	return true;
+}
+
+static bool is_number(const struct internals_state *state)
+{
+	return state->size == sizeof(uint32_t) || state->size == sizeof(uint64_t);
+}
+
+/* Finds an array with `elements`, else a number. */
+static struct internals_state find_state(const char *name_of_table, const char *name,
+					 const char *member, bool elements)
 {
 	struct internals_state state;
 	struct module_search search;
@@ -157,9 +186,27 @@ struct internals_state internals_find_state(const char *name_of_table, const cha
 	if (find_symbol(name_of_table, &search.address) && dl_iterate_phdr(find_module, &search) &&
 	    (found = read_name(&search.found, search.address)) && strcmp(found, "cpu") == 0)
 		for (size_t i = 0; i < G_N_ELEMENTS(layouts); i++)
-			if (find_field(&search.found, search.address, &layouts[i], name, &state))
+			if (find_in_table(&search.found, search.address, &layouts[i], name, member,
+					  &state) &&
+			    (elements || is_number(&state)))
 				return state;
 	return (struct internals_state) { 0, 0 };
+}
+
+struct internals_state internals_find_state(const char *table, const char *name)
+{
+	return find_state(table, name, NULL, false);
+}
+
+struct internals_state internals_find_elements(const char *table, const char *name)
+{
+	return find_state(table, name, NULL, true);
+}
+
+struct internals_state internals_find_member(const char *table, const char *name,
+					     const char *member)
+{
+	return find_state(table, name, member, false);
 }
 
 uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state)
@@ -167,6 +214,11 @@ uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state stat
 	uint64_t value = 0;
 	memcpy(&value, (const uint8_t *)qemu_vcpu + state.offset, MIN(state.size, sizeof(value)));
 	return value;
+}
+
+void internals_copy_state(const void *qemu_vcpu, size_t offset, void *ret, size_t size)
+{
+	memcpy(ret, (const uint8_t *)qemu_vcpu + offset, size);
 }
 
 void internals_write_state(void *qemu_vcpu, struct internals_state state, uint64_t value)
@@ -186,17 +238,37 @@ bool internals_read_apic_base(void *qemu_vcpu, uint64_t *ret)
 
 /* ---- registers --------------------------------------------------------------- */
 
-void internals_find_registers(void *qemu_vcpu, const char *const *names, unsigned n, int *numbers)
+void internals_each_register(void *qemu_vcpu,
+			     void (*each)(const char *name, int number, void *data), void *data)
 {
 	g_autoptr(GArray) found = qemu.get_registers(qemu_vcpu);
-	for (unsigned i = 0; i < n; i++)
-		numbers[i] = -1;
 	for (guint i = 0; i < found->len; i++) {
 		const struct qemu_register *reg = &g_array_index(found, struct qemu_register, i);
-		for (unsigned k = 0; reg->name && k < n; k++)
-			if (numbers[k] < 0 && strcmp(reg->name, names[k]) == 0)
-				numbers[k] = reg->number;
+		if (reg->name)
+			each(reg->name, reg->number, data);
 	}
+}
+
+struct wanted {
+	const char *const *names;
+	unsigned n;
+	int *numbers;
+};
+
+static void note_number(const char *name, int number, void *data)
+{
+	const struct wanted *wanted = data;
+	for (unsigned i = 0; i < wanted->n; i++)
+		if (wanted->numbers[i] < 0 && strcmp(name, wanted->names[i]) == 0)
+			wanted->numbers[i] = number;
+}
+
+void internals_find_registers(void *qemu_vcpu, const char *const *names, unsigned n, int *numbers)
+{
+	struct wanted wanted = { names, n, numbers };
+	for (unsigned i = 0; i < n; i++)
+		numbers[i] = -1;
+	internals_each_register(qemu_vcpu, note_number, &wanted);
 }
 
 void internals_read_register(void *qemu_vcpu, int number, GByteArray *bytes)

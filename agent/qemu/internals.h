@@ -40,6 +40,9 @@ void internals_lock(void);
  * functions of QEMU's gdb stub read them at any time.
  */
 void internals_find_registers(void *qemu_vcpu, const char *const *names, unsigned n, int *numbers);
+/* Calls `each` with the name and the number of every register. In the vCPU's thread. */
+void internals_each_register(void *qemu_vcpu,
+			     void (*each)(const char *name, int number, void *data), void *data);
 /* Appends the register's value to `bytes`. In the vCPU's thread. */
 void internals_read_register(void *qemu_vcpu, int number, GByteArray *bytes);
 
@@ -54,7 +57,14 @@ struct internals_state {
  * that QEMU computes for a migration.
  */
 struct internals_state internals_find_state(const char *table, const char *name);
+/* The same for the elements of an array; `size` is that of one. */
+struct internals_state internals_find_elements(const char *table, const char *name);
+/* The same for a number in a structure: `name` is that of the structure. */
+struct internals_state internals_find_member(const char *table, const char *name,
+					     const char *member);
 uint64_t internals_read_state(const void *qemu_vcpu, struct internals_state state);
+/* Copies `size` bytes of a vCPU's state. */
+void internals_copy_state(const void *qemu_vcpu, size_t offset, void *ret, size_t size);
 /* Writes it, in the vCPU's thread. */
 void internals_write_state(void *qemu_vcpu, struct internals_state state, uint64_t value);
 /* Reads IA32_APIC_BASE of an x86 vCPU. False if it has no APIC. */

@@ -82,19 +82,27 @@ const struct arch *vcpu_arch(void)
 	return all.arch;
 }
 
-/* Takes the first handle of each name: in QEMU 11.0 some registers have none. */
-static void find_handles(struct vcpu *vcpu)
+void vcpu_each_handle(void (*each)(const char *name, struct qemu_plugin_register *handle,
+				   void *data),
+		      void *data)
 {
 	g_autoptr(GArray) found = qemu_plugin_get_registers();
 	guint size = g_array_get_element_size(found);
-	memset(vcpu->handles, 0, sizeof(vcpu->handles));
 	for (guint i = 0; i < found->len; i++) {
 		const qemu_plugin_reg_descriptor *reg = (const void *)(found->data + i * size);
-		for (unsigned n = 0; reg->name && n < all.arch->n_regs; n++) {
-			if (!vcpu->handles[n] && strcmp(reg->name, all.arch->regs[n]) == 0) {
-				vcpu->handles[n] = reg->handle;
-				break;
-			}
+		if (reg->name)
+			each(reg->name, reg->handle, data);
+	}
+}
+
+/* Takes the first handle of each name: in QEMU 11.0 some registers have none. */
+static void note_handle(const char *name, struct qemu_plugin_register *handle, void *data)
+{
+	struct vcpu *vcpu = data;
+	for (unsigned i = 0; i < all.arch->n_regs; i++) {
+		if (!vcpu->handles[i] && strcmp(name, all.arch->regs[i]) == 0) {
+			vcpu->handles[i] = handle;
+			break;
 		}
 	}
 }
@@ -158,7 +166,8 @@ struct vcpu *vcpu_init(unsigned index)
 					 vcpu->numbers);
 		check_kept(vcpu);
 	} else {
-		find_handles(vcpu);
+		memset(vcpu->handles, 0, sizeof(vcpu->handles));
+		vcpu_each_handle(note_handle, vcpu);
 	}
 	if (current && current != vcpu)
 		all.one_thread = true;

@@ -7,6 +7,7 @@
 #include "agent/qemu/arch.h"
 #include "agent/qemu/qemu_plugin.h"
 #include "machine/agent/protocol.h"
+#include "probe/wide.h"
 
 struct vcpu {
 	unsigned index;
@@ -25,6 +26,8 @@ struct vcpu {
 	struct qemu_plugin_register *handles[VMS_AGENT_MAX_REGS];
 	/* Numbers of registers, if QEMU's internals are used; -1: QEMU has no such register. */
 	int numbers[VMS_AGENT_MAX_REGS];
+	struct qemu_plugin_register *wide_handles[VMS_WIDE_MAX]; /* the same of wide registers */
+	int wide_numbers[VMS_WIDE_MAX];
 	GByteArray *bytes;
 };
 
@@ -73,6 +76,11 @@ void vcpu_read_all(struct vcpu *vcpu, uint32_t has_regs[VMS_AGENT_MAX_REGS / 32]
 		   uint64_t regs[VMS_AGENT_MAX_REGS]);
 /* Reads virtual memory of this vCPU, in one of its callbacks. False if it is not mapped. */
 bool vcpu_read_memory(struct vcpu *vcpu, uint64_t va, void *buf, size_t size);
+
+/* Calls `each` with every register that has a handle, in the vCPU's thread. */
+void vcpu_each_handle(void (*each)(const char *name, struct qemu_plugin_register *handle,
+				   void *data),
+		      void *data);
 
 /* Initialises a vCPU that QEMU has created, in its thread. NULL if the index is too large. */
 struct vcpu *vcpu_init(unsigned index);

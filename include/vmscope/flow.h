@@ -23,7 +23,12 @@ typedef struct vms_flow_report vms_flow_report;
 /* ---- probes --------------------------------------------------------------------- */
 
 enum vms_entry_kind {
-	VMS_ENTRY_REGISTER,   /* a register, in its own width */
+	/*
+	 * A register, in its own width: also xmm0 (16 bytes), ymm0, zmm0, st0 (10 bytes), gdtr and
+	 * idtr (the 2 bytes of the limit, then the base), and v0 of aarch64. What the machine
+	 * cannot give is UNREADABLE.
+	 */
+	VMS_ENTRY_REGISTER,
 	VMS_ENTRY_MEMORY,     /* `size` bytes at base + index × scale + offset */
 	VMS_ENTRY_EXPRESSION, /* an integer of 8 bytes: see vms_probe_set_condition */
 	/* `size` bytes at an address that is an expression; if there is a `count`, so many. */
@@ -140,6 +145,11 @@ bool vms_probe_add(struct vms_probe *probe, const struct vms_entry *entries, siz
  * u8(A), u16(A), u32(A), u64(A) and s8 to s64 read memory at address A. str(A) == "text" and comm
  * == "text" compare strings. Numbers are unsigned, except those that s8 to s64 read and results of
  * a unary minus. With these, comparison and division are signed.
+ *
+ * Registers of more than 64 bits are used by their parts: xmm0.u32[1] is the second 32 bits of
+ * xmm0, xmm0.s8[0] its first byte with a sign; gdtr.base and gdtr.limit are numbers, too. A value
+ * of kind TYPED may also be such a register as a whole, and shown in parts: xmm0.f32 and .f64 as
+ * floating-point numbers, .u8 to .u64 and .s8 to .s64, st0.f80; xmm0.f64[0] is one of them.
  *
  * Where the guest's types are known (vms_probe_set_function), there are also the names of
  * arguments, before those of registers; `current`, the task; enumerators, and errors such as
@@ -376,14 +386,27 @@ struct vms_flow_range {
 	uint64_t first, last;
 };
 
+/* The widest number: 64 bytes, little-endian. */
+struct vms_flow_wide {
+	uint8_t bytes[64];
+};
+
 /* A value to match: exactly these bytes, or a number of any width in a range. */
 struct vms_flow_match {
 	const void *bytes;
 	size_t size;
 	const char *name; /* of the value; NULL for any name */
-	/* The value has at most 8 bytes, and is in `number`, either as unsigned or as signed. */
+	/*
+	 * The value is a number in the range. If it has at most 8 bytes, the range is `number`, and
+	 * it is in it either as unsigned or as signed.
+	 */
 	bool is_number;
 	struct vms_flow_range number; /* signed if `first` is greater than `last` */
+	/*
+	 * Of registers with more than 8 bytes, the range is this one, of their full width. NULL:
+	 * there is no bound.
+	 */
+	const struct vms_flow_wide *wide_first, *wide_last;
 };
 
 struct vms_flow_filter {

@@ -29,6 +29,9 @@ struct meaning {
 	unsigned limit; /* is_string: size of its array, or 0 if not known */
 	guint begin;	/* index of its first operation */
 
+	bool is_wide; /* it is a part of a wide register, and is not on the stack */
+	struct vms_wide_part wide;
+
 	bool has_type;
 	bool is_result; /* it is the return value of the function */
 	struct vms_type type;
@@ -51,6 +54,9 @@ void vms_expression_skip_blanks(struct compiler *compiler);
 bool vms_expression_any(struct compiler *compiler, struct meaning *ret);
 bool vms_expression_operand(struct compiler *compiler, struct meaning *ret);
 
+/* Converts the value to a number on the stack. An array becomes its address. */
+bool vms_expression_number(struct compiler *compiler, struct meaning *meaning, const char *at);
+
 /* ---- typed_values.c ---- */
 
 /* True if the function has an argument of this name, or if the name is "arg0" and so on. */
@@ -67,7 +73,7 @@ bool vms_typed_cast(struct compiler *compiler, struct meaning *ret, bool *is_cas
 /* Compile "*" and "&" before an operand that was compiled. */
 bool vms_typed_dereference(struct compiler *compiler, struct meaning *meaning, const char *at);
 bool vms_typed_address(struct compiler *compiler, struct meaning *meaning, const char *at);
-/* Converts the value to a number on the stack. An array becomes its address. */
+/* The same for values other than parts of wide registers. */
 bool vms_typed_number(struct compiler *compiler, struct meaning *meaning, const char *at);
 /* Converts text with a type to a string, for a comparison. Does not change other values. */
 bool vms_typed_string(struct compiler *compiler, struct meaning *meaning, const char *at);
@@ -76,3 +82,18 @@ bool vms_typed_constant(const struct compiler *compiler, const char *name, uint6
 /* Collects a value. */
 bool vms_typed_collect(struct compiler *compiler, struct meaning *meaning, uint32_t size,
 		       struct vms_expression_value *ret);
+
+/* ---- wide_value.c ---- */
+
+/*
+ * NAME of a wide register is all of it; NAME.VIEW shows it in parts, and NAME.VIEW[N] is one of
+ * them. VIEW is u8 to u64, s8 to s64, f32 and f64; f80 of x87; base and limit of descriptor tables.
+ * If `name` means a wide register, takes "[N]" too, and sets `*is_wide`. False: an error.
+ */
+bool vms_wide_value_take(struct compiler *compiler, const char *name, const char *at,
+			 struct vms_wide_part *ret, bool *is_wide);
+/* Leaves a part that is one number on the stack. */
+bool vms_wide_value_push(struct compiler *compiler, const struct vms_wide_part *part,
+			 const char *at, bool *is_signed);
+/* Collects a part. */
+void vms_wide_value_collect(const struct vms_wide_part *part, GArray *ops);

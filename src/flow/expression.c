@@ -41,6 +41,14 @@ bool vms_expression_expect(struct compiler *compiler, const char *sign)
 	       vms_expression_fail(compiler, compiler->at, what);
 }
 
+bool vms_expression_number(struct compiler *compiler, struct meaning *meaning, const char *at)
+{
+	if (!meaning->is_wide)
+		return vms_typed_number(compiler, meaning, at);
+	meaning->is_wide = false;
+	return vms_wide_value_push(compiler, &meaning->wide, at, &meaning->is_signed);
+}
+
 /* ---- numbers, characters, strings ---------------------------------------------------- */
 
 static bool compile_number(struct compiler *compiler)
@@ -183,6 +191,10 @@ static bool compile_plain_name(struct compiler *compiler, const char *name, cons
 		return compile_word(compiler, name, at, ret);
 	if (vms_typed_is_argument(compiler, name))
 		return vms_typed_argument(compiler, name, at, ret);
+	if (!vms_wide_value_take(compiler, name, at, &ret->wide, &ret->is_wide))
+		return false;
+	if (ret->is_wide)
+		return true;
 	if (!vms_arch_reg_part(compiler->scope->arch, name, &part))
 		return compile_symbol(compiler, name, at);
 	vms_flow_push_register(compiler->scope->arch, &part, compiler->ops);
@@ -234,7 +246,7 @@ static bool compile_function(struct compiler *compiler, const char *name, const 
 	if (address.is_string)
 		return vms_expression_fail(compiler, at,
 					   "this is a string, but an address is needed");
-	if (!vms_typed_number(compiler, &address, at))
+	if (!vms_expression_number(compiler, &address, at))
 		return false;
 	ret->is_signed = functions[i].is_signed;
 	ret->is_string = !functions[i].size;
@@ -301,7 +313,7 @@ static bool need_number(struct compiler *compiler, struct meaning *meaning, cons
 	if (meaning->is_string)
 		return vms_expression_fail(compiler, at,
 					   "a string can only be compared with == and !=");
-	return vms_typed_number(compiler, meaning, at);
+	return vms_expression_number(compiler, meaning, at);
 }
 
 /* Compiles a sign before an operand. */
@@ -555,10 +567,20 @@ static bool compile_text(const struct vms_expression_scope *scope, const char *t
 	struct meaning meaning;
 	const guint begin = ops->len;
 	const bool done = compile_all(&compiler, allows_string, &meaning) &&
-			  vms_typed_number(&compiler, &meaning, text);
+			  vms_expression_number(&compiler, &meaning, text);
 	if (!done)
 		g_array_set_size(ops, begin);
 	return done;
+}
+
+static bool collect_value(struct compiler *compiler, struct meaning *meaning, uint32_t size,
+			  struct vms_expression_value *ret)
+{
+	if (!meaning->is_wide)
+		return vms_typed_collect(compiler, meaning, size, ret);
+	*ret = (struct vms_expression_value) { .is_wide = true, .wide = meaning->wide };
+	vms_wide_value_collect(&meaning->wide, compiler->ops);
+	return true;
 }
 
 bool vms_expression_collect(const struct vms_expression_scope *scope, const char *text,
@@ -571,7 +593,7 @@ bool vms_expression_collect(const struct vms_expression_scope *scope, const char
 	struct meaning meaning;
 	const guint begin = ops->len;
 	const bool done = compile_all(&compiler, false, &meaning) &&
-			  vms_typed_collect(&compiler, &meaning, size, ret);
+			  collect_value(&compiler, &meaning, size, ret);
 	if (!done)
 		g_array_set_size(ops, begin);
 	return done;

@@ -2,6 +2,7 @@
 /* Compiles expressions into programs. vms_probe_set_condition describes expressions. */
 #pragma once
 
+#include "flow/wide_part.h"
 #include <vmscope/guest.h>
 
 /* What is known of types at the place of a probe. */
@@ -32,7 +33,9 @@ bool vms_expression_compile_string(const struct vms_expression_scope *scope, con
 
 /* The value that vms_expression_collect collects. */
 struct vms_expression_value {
-	bool has_type;	      /* else it is an integer of 8 bytes */
+	bool is_wide; /* it is `wide`, and has no other type */
+	struct vms_wide_part wide;
+	bool has_type;	      /* if neither: it is an integer of 8 bytes */
 	struct vms_type type; /* for vms_type_format */
 	bool is_pointer;      /* it is a pointer to `type`, of 8 bytes */
 	bool is_text;	      /* it is the text at a pointer; a second value is the pointer */

@@ -3,6 +3,7 @@
 #include "base/nearest.h"
 #include "guest/symbols.h"
 #include "probe/program_writer.h"
+#include "probe/wide_registers.h"
 
 struct found {
 	uint64_t va;
@@ -51,6 +52,11 @@ void vms_flow_push_register(const struct vms_arch *arch, const struct vms_reg_pa
 	}
 }
 
+static void offer_name(const char *name, void *data)
+{
+	vms_nearest_add(data, name);
+}
+
 char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest,
 		       const struct vms_type *function, const char *name)
 {
@@ -61,6 +67,7 @@ char *vms_flow_nearest(const struct vms_arch *arch, struct vms_guest *guest,
 		vms_nearest_add(&nearest, argument.name);
 	for (unsigned i = 0; i < arch->n_regs; i++)
 		vms_nearest_add(&nearest, arch->regs[i].name);
+	vms_wide_each_name(arch, offer_name, &nearest);
 	if (guest)
 		vms_guest_offer_symbols(guest, &nearest);
 	return vms_nearest_end(&nearest);

@@ -54,6 +54,11 @@ static char *add_register(const struct vms_probe *probe, const struct vms_entry 
 			  GError **error)
 {
 	struct vms_reg_part part;
+	struct vms_wide_register wide;
+	if (entry->reg && vms_wide_find(probe->arch, entry->reg, &wide)) {
+		vms_program_add(ops, VMS_OP_COLLECT_WIDE, wide.size, vms_op_wide(wide.number, 0));
+		return g_strdup(entry->reg);
+	}
 	if (!find_register(probe, entry->reg, &part, error))
 		return NULL;
 	vms_flow_push_register(probe->arch, &part, ops);
@@ -541,6 +546,8 @@ char *vms_probe_entry_type(const struct vms_probe *probe, size_t index)
 {
 	const struct entry *entry = get_entry(probe, index);
 	const struct vms_expression_value *typed = &entry->typed;
+	if (typed->is_wide)
+		return vms_wide_part_type(&typed->wide);
 	if (!typed->has_type)
 		return g_strdup(entry->saved_type);
 	g_autofree char *name = vms_type_name(typed->type);
@@ -576,6 +583,10 @@ static void append_value(const struct vms_expression_value *typed,
 			 const struct vms_flow_value *value, GString *out)
 {
 	uint64_t number = 0;
+	if (typed->is_wide && value->size == typed->wide.size) {
+		vms_wide_part_format(&typed->wide, value->bytes, out);
+		return;
+	}
 	if (typed->has_type && !typed->is_pointer) {
 		vms_type_format(typed->type, value->bytes, value->size,
 				typed->is_result ? VMS_TYPE_RESULT : 0, out);
@@ -687,17 +698,28 @@ bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index)
 bool vms_probe_has_text(const struct vms_probe *probe, size_t index)
 {
 	const struct entry *entry = get_entry(probe, index);
-	return entry->typed.has_type || entry->saved_type || entry->kind == VMS_ENTRY_STACK;
+	return entry->typed.has_type || entry->typed.is_wide || entry->saved_type ||
+	       entry->kind == VMS_ENTRY_STACK;
 }
 
 bool vms_probe_is_signed(const struct vms_probe *probe, size_t index)
 {
 	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
 	struct vms_type_info info;
+	if (typed->is_wide)
+		return vms_wide_part_is_signed(&typed->wide);
 	if (!typed->has_type || typed->is_pointer)
 		return false;
 	vms_type_get_info(vms_type_resolve(typed->type), &info);
 	return info.is_signed;
+}
+
+bool vms_probe_get_float(const struct vms_probe *probe, size_t index,
+			 const struct vms_flow_value *value, double *ret)
+{
+	const struct vms_expression_value *typed = &get_entry(probe, index)->typed;
+	return typed->is_wide && value->size == typed->wide.size &&
+	       vms_wide_part_float(&typed->wide, value->bytes, ret);
 }
 
 unsigned vms_probe_find_stacks(const struct vms_probe *probe, unsigned first, GArray *stacks)

@@ -40,6 +40,9 @@ bool vms_probe_has_pointer(const struct vms_probe *probe, size_t index);
 bool vms_probe_has_text(const struct vms_probe *probe, size_t index);
 /* True if the values of an entry are signed numbers. */
 bool vms_probe_is_signed(const struct vms_probe *probe, size_t index);
+/* Gets a known value that is one floating-point number. False: it is not. */
+bool vms_probe_get_float(const struct vms_probe *probe, size_t index,
+			 const struct vms_flow_value *value, double *ret);
 /*
  * Appends the numbers of the first raw values of stacks (flow/stack.h) to an array of unsigned.
  * `first` is the number of the probe's first value. Returns the number after its last value.

@@ -156,6 +156,27 @@ static bool is_number_in(const struct vms_flow_value *value, const struct vms_fl
 	return is_in_range(number, range) || is_in_range((uint64_t)with_sign, range);
 }
 
+/* Compares numbers of `n` bytes and of 64 bytes; both are little-endian. */
+static int compare_wide(const uint8_t *bytes, size_t n, const struct vms_flow_wide *other)
+{
+	for (size_t i = sizeof(other->bytes); i > 0; i--) {
+		const uint8_t byte = i <= n ? bytes[i - 1] : 0;
+		if (byte != other->bytes[i - 1])
+			return byte < other->bytes[i - 1] ? -1 : 1;
+	}
+	return 0;
+}
+
+static bool is_wide_in(const struct vms_flow_value *value, const struct vms_flow_match *match)
+{
+	return value->size <= sizeof(match->wide_first->bytes) &&
+	       (match->wide_first || match->wide_last) &&
+	       (!match->wide_first ||
+		compare_wide(value->bytes, value->size, match->wide_first) >= 0) &&
+	       (!match->wide_last ||
+		compare_wide(value->bytes, value->size, match->wide_last) <= 0);
+}
+
 /* True if the value has these bytes. The zero bytes at the end of a text may be left out. */
 static bool has_bytes(const struct vms_flow_value *value, bool is_text,
 		      const struct vms_flow_match *match)
@@ -165,14 +186,17 @@ static bool has_bytes(const struct vms_flow_value *value, bool is_text,
 	       memcmp(value->bytes, match->bytes, match->size) == 0;
 }
 
-static bool is_match(const struct vms_flow_value *value, bool is_text,
-		     const struct vms_flow_match *match)
+static bool is_match(const struct vms_probe *probe, size_t index,
+		     const struct vms_flow_value *value, const struct vms_flow_match *match)
 {
 	if (value->status != VMS_FLOW_KNOWN || !value->size)
 		return false;
-	if (match->is_number)
-		return is_number_in(value, &match->number);
-	return has_bytes(value, is_text, match);
+	if (!match->is_number)
+		return has_bytes(value, vms_probe_entry_is_text(probe, index), match);
+	if (value->size > sizeof(uint64_t))
+		return vms_probe_entry_kind(probe, index) == VMS_ENTRY_REGISTER &&
+		       is_wide_in(value, match);
+	return is_number_in(value, &match->number);
 }
 
 static bool is_among(const struct vms_flow_record *record, const struct vms_probe *probe,
@@ -181,7 +205,7 @@ static bool is_among(const struct vms_flow_record *record, const struct vms_prob
 	struct vms_flow_value value;
 	for (size_t i = 0; get(record, i, &value); i++)
 		if ((!match->name || strcmp(match->name, vms_probe_entry_name(probe, i)) == 0) &&
-		    is_match(&value, vms_probe_entry_is_text(probe, i), match))
+		    is_match(probe, i, &value, match))
 			return true;
 	return false;
 }

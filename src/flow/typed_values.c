@@ -413,7 +413,7 @@ static bool take_index(struct compiler *compiler, struct meaning *meaning, const
 		return false;
 	if (index.is_string)
 		return vms_expression_fail(compiler, index_at, "a string is not a number");
-	if (!vms_typed_number(compiler, &index, index_at))
+	if (!vms_expression_number(compiler, &index, index_at))
 		return false;
 	if (info.size == 0 || info.size > ELEMENT_MAX)
 		return fail_type(compiler, meaning, at, "elements of type ", " have no size");
@@ -515,7 +515,7 @@ static bool convert_value(struct compiler *compiler, struct meaning *meaning, st
 	struct vms_type_info info;
 	if (meaning->is_string)
 		return vms_expression_fail(compiler, at, "a string cannot be cast");
-	if (!vms_typed_number(compiler, meaning, at))
+	if (!vms_expression_number(compiler, meaning, at))
 		return false;
 	set_type(meaning, type, stars, ON_STACK);
 	get_info(meaning, &info);

@@ -2,6 +2,7 @@
 /* What an engine implements, and what all machines have. */
 #pragma once
 
+#include "probe/wide_registers.h"
 #include <stdatomic.h>
 #include <vmscope/core.h>
 
@@ -45,6 +46,9 @@ struct vms_engine {
 	/* Optional. Adds the registers that are slow to read to `ret`, which holds the others. */
 	bool (*system_regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			    GError **error);
+	/* Optional. Reads all wide registers that it can: see vms_machine_wide_regs. */
+	bool (*wide_regs)(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+			  GError **error);
 	/*
 	 * Optional. Reads memory without a lock; any number of threads call it at once. It is tried
 	 * first. Memory that it cannot read is left to `read_phys`.
@@ -131,6 +135,13 @@ void vms_machine_hurry_holder(struct vms_machine *machine);
 
 /* Makes a held vCPU stay held until it is released. False if it has gone on already. */
 bool vms_machine_pin(struct vms_machine *machine, unsigned vcpu);
+
+/*
+ * Reads the wide registers of a held vCPU. Those that the engine cannot read have size 0. Errors:
+ * INVALID_STATE (it is not held), UNSUPPORTED (the engine can read none), and others.
+ */
+bool vms_machine_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+			   GError **error);
 
 /* See `prefetch` and `prefetched` above. If the engine has neither, nothing is prefetched. */
 void vms_machine_prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa);

@@ -577,20 +577,35 @@ static bool add_segments(struct vms_machine *machine, unsigned vcpu, unsigned un
 	return true;
 }
 
+/* Finds the unit of a vCPU whose registers are to be read. */
+static bool find_unit(struct vms_machine *machine, unsigned vcpu, unsigned *unit, GError **error)
+{
+	unsigned end;
+	return find_units(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, unit, &end,
+			  error);
+}
+
+/* Fails unless the unit of a vCPU is held. The caller has its lock. */
+static bool check_held(const struct vms_machine *machine, unsigned vcpu, unsigned unit,
+		       GError **error)
+{
+	if (machine->holds[unit].depth > 0)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+		    "cannot read registers of vCPU %u of %s: it is not held", vcpu,
+		    machine->info.name);
+	return false;
+}
+
 static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struct vms_regs *ret,
 		     GError **error)
 {
-	unsigned unit, end;
-	if (!find_units(machine, vcpu < machine->n_vcpus ? (int)vcpu : G_MAXINT, &unit, &end,
-			error))
+	unsigned unit;
+	if (!find_unit(machine, vcpu, &unit, error))
 		return false;
 	HOLD_LOCK(lock_of(machine, unit));
-	if (machine->holds[unit].depth == 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
-			    "cannot read registers of vCPU %u of %s: it is not held", vcpu,
-			    machine->info.name);
+	if (!check_held(machine, vcpu, unit, error))
 		return false;
-	}
 	if (!machine->engine->regs(machine, vcpu, ret, error) ||
 	    (all && !get_system_regs(machine, vcpu, ret, error)))
 		return false;
@@ -608,6 +623,23 @@ bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 			  GError **error)
 {
 	return get_regs(machine, vcpu, true, ret, error);
+}
+
+bool vms_machine_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+			   GError **error)
+{
+	unsigned unit;
+	if (!find_unit(machine, vcpu, &unit, error))
+		return false;
+	HOLD_LOCK(lock_of(machine, unit));
+	if (!check_held(machine, vcpu, unit, error))
+		return false;
+	if (machine->engine->wide_regs)
+		return machine->engine->wide_regs(machine, vcpu, ret, error);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "%s: registers of more than 64 bits cannot be read (%s)", machine->info.name,
+		    machine->engine->name);
+	return false;
 }
 
 bool vms_machine_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)

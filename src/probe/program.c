@@ -26,6 +26,8 @@ static const struct effect effects[VMS_OP_COUNT] = {
 	[VMS_OP_COLLECT_COUNTED] = { 2, 0 },
 	[VMS_OP_COLLECT_STRINGS] = { 1, 0 },
 	[VMS_OP_COLLECT_PIECES] = { 3, 0 },
+	[VMS_OP_COLLECT_WIDE] = { 0, 0 },
+	[VMS_OP_WIDE] = { 0, 1 },
 };
 
 static bool is_integer_size(unsigned size)
@@ -52,6 +54,23 @@ static bool is_valid_list(const struct vms_op *op)
 	       (list.pointer_size == 4 || list.pointer_size == 8);
 }
 
+/* A part of a wide register: see vms_op_wide. */
+struct wide_part {
+	uint64_t number, offset;
+};
+
+static struct wide_part get_wide_part(const struct vms_op *op)
+{
+	return (struct wide_part) { op->value & 0xffff, op->value >> 16 };
+}
+
+static bool is_valid_wide_part(const struct vms_op *op)
+{
+	const struct wide_part part = get_wide_part(op);
+	return part.number < VMS_WIDE_MAX && part.offset < VMS_WIDE_BYTES_MAX && op->size >= 1 &&
+	       op->size <= VMS_WIDE_BYTES_MAX - part.offset;
+}
+
 /* True if the fields of an operation are valid. */
 static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 {
@@ -67,6 +86,8 @@ static bool has_valid_fields(const struct vms_op *op, unsigned n_regs)
 	case VMS_OP_COLLECT_COUNTED: return op->size >= 1;
 	case VMS_OP_COLLECT_STRINGS:
 	case VMS_OP_COLLECT_PIECES: return is_valid_list(op);
+	case VMS_OP_COLLECT_WIDE: return is_valid_wide_part(op);
+	case VMS_OP_WIDE: return is_integer_size(op->size) && is_valid_wide_part(op);
 	default: return op->code < VMS_OP_COUNT;
 	}
 }
@@ -80,7 +101,16 @@ bool vms_program_collects(const struct vms_op *op)
 {
 	return (op->code >= VMS_OP_COLLECT && op->code <= VMS_OP_COLLECT_STRING) ||
 	       op->code == VMS_OP_COLLECT_READABLE ||
-	       (op->code >= VMS_OP_COLLECT_COUNTED && op->code <= VMS_OP_COLLECT_PIECES);
+	       (op->code >= VMS_OP_COLLECT_COUNTED && op->code <= VMS_OP_COLLECT_WIDE);
+}
+
+bool vms_program_has_wide(const struct vms_program *program)
+{
+	for (size_t i = 0; i < program->n; i++)
+		if (program->ops[i].code == VMS_OP_COLLECT_WIDE ||
+		    program->ops[i].code == VMS_OP_WIDE)
+			return true;
+	return false;
 }
 
 /*
@@ -408,6 +438,32 @@ static void collect_counted(struct run *run, unsigned size)
 		  n);
 }
 
+/* ---- wide registers --------------------------------------------------------------- */
+
+static bool read_wide_part(const struct run *run, const struct vms_op *op, void *ret)
+{
+	const struct wide_part part = get_wide_part(op);
+	uint8_t bytes[VMS_WIDE_BYTES_MAX];
+	if (!run->input->wide || !run->input->wide(run->input->data, (unsigned)part.number, bytes,
+						   part.offset + op->size))
+		return false;
+	memcpy(ret, bytes + part.offset, op->size);
+	return true;
+}
+
+static void collect_wide(struct run *run, const struct vms_op *op)
+{
+	const bool known = read_wide_part(run, op, get_value_bytes(run));
+	end_value(run, known ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE, known ? op->size : 0);
+}
+
+static void run_wide(struct run *run, const struct vms_op *op)
+{
+	uint64_t value = 0;
+	const bool known = read_wide_part(run, op, &value);
+	push_value(run, value, known);
+}
+
 /* ---- lists ------------------------------------------------------------------------ */
 
 /* Where the items of a list go: into the bytes of the value that is collected. */
@@ -553,6 +609,8 @@ static void run_op(struct run *run, const struct vms_op *op)
 	case VMS_OP_COLLECT_COUNTED: collect_counted(run, op->size); break;
 	case VMS_OP_COLLECT_STRINGS: collect_strings(run, op); break;
 	case VMS_OP_COLLECT_PIECES: collect_pieces(run, op); break;
+	case VMS_OP_COLLECT_WIDE: collect_wide(run, op); break;
+	case VMS_OP_WIDE: run_wide(run, op); break;
 	default: run_binary(run, op->code); break;
 	}
 }

@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "probe/wide.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -87,6 +88,9 @@ enum vms_op_code {
 	 * on. The list has the first `limit` bytes of all pieces together.
 	 */
 	VMS_OP_COLLECT_PIECES, /* address, n, limit → */
+	/* The next two take a part of a wide register; `value` is a vms_op_wide. */
+	VMS_OP_COLLECT_WIDE, /* → ; collects `size` bytes of it */
+	VMS_OP_WIDE,	     /* → integer of `size` bytes in it: 1, 2, 4 or 8 */
 	VMS_OP_COUNT,
 };
 
@@ -97,6 +101,12 @@ enum vms_op_code {
 static inline uint64_t vms_op_list(unsigned n_items, unsigned item_size, unsigned pointer_size)
 {
 	return n_items | (uint64_t)item_size << 16 | (uint64_t)pointer_size << 32;
+}
+
+/* Returns the `value` of VMS_OP_COLLECT_WIDE and VMS_OP_WIDE: the part begins at byte `offset`. */
+static inline uint64_t vms_op_wide(unsigned number, unsigned offset)
+{
+	return number | (uint64_t)offset << 16;
 }
 
 struct vms_op {
@@ -142,6 +152,8 @@ struct vms_program_input {
 	/* For VMS_OP_ARGUMENT in the program of a return; NULL in other programs. */
 	const struct vms_kept_argument *kept;
 	unsigned n_kept;
+	/* Reads the first `size` bytes of a wide register. NULL: none can be read. */
+	bool (*wide)(void *data, unsigned number, void *buf, size_t size);
 };
 
 enum vms_program_end {
@@ -152,6 +164,8 @@ enum vms_program_end {
 
 /* True if an operation adds a value, of `size` bytes at most, to the output. */
 bool vms_program_collects(const struct vms_op *op);
+/* True if a program reads wide registers. */
+bool vms_program_has_wide(const struct vms_program *program);
 /*
  * True if a program is valid: its operations are known, its stack and output stay within their
  * limits on every path, and registers are below `n_regs`. Must be checked before a program is run.

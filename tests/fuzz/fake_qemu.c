@@ -97,6 +97,14 @@ void internals_find_registers(__attribute__((unused)) void *qemu_vcpu,
 	g_assert_not_reached();
 }
 
+void internals_each_register(__attribute__((unused)) void *qemu_vcpu,
+			     __attribute__((unused)) void (*each)(const char *name, int number,
+								  void *data),
+			     __attribute__((unused)) void *data)
+{
+	g_assert_not_reached();
+}
+
 void internals_read_register(__attribute__((unused)) void *qemu_vcpu,
 			     __attribute__((unused)) int number,
 			     __attribute__((unused)) GByteArray *bytes)

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void talk(struct vms_gdb *gdb)
 {
 	struct vms_regs regs;
+	struct vms_wide_regs wide;
 	uint8_t buf[64];
 	bool was_running;
 	if (!vms_gdb_open(gdb, NULL))
@@ -36,6 +37,7 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_system_regs(gdb, 0, &regs, NULL);
 	vms_gdb_interrupt(gdb, &was_running, NULL);
 	vms_gdb_resync(gdb, NULL);
+	vms_gdb_wide_regs(gdb, 0, &wide, NULL);
 	vms_gdb_detach(gdb, NULL);
 }
 

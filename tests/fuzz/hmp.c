@@ -23,6 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	g_assert_null(strpbrk(clean, "\t\033"));
 	uint64_t hva;
 	vms_hmp_parse_gpa2hva(text, 0x100000, &hva);
+	struct vms_wide_regs wide;
+	if (vms_hmp_parse_x86_64_wide(text, &wide))
+		for (unsigned i = 0; i < VMS_WIDE_MAX; i++)
+			g_assert_cmpuint(wide.size[i], <=, VMS_WIDE_BYTES_MAX);
 	struct vms_regs regs = { 0 }, none = { 0 };
 	if (!vms_hmp_parse_x86_64_general(text, &regs))
 		g_assert_cmpmem(&regs, sizeof(regs), &none, sizeof(none));

@@ -36,6 +36,16 @@ static bool read_memory(void *data, uint64_t va, void *buf, size_t size)
 	return (va >> 12 ^ *options) & 3;
 }
 
+static bool read_wide(void *data, unsigned number, void *buf, size_t size)
+{
+	const uint8_t *options = data;
+	g_assert_cmpuint(number, <, VMS_WIDE_MAX);
+	g_assert_cmpuint(size, >, 0);
+	g_assert_cmpuint(size, <=, VMS_WIDE_BYTES_MAX);
+	memset(buf, (int)number, size);
+	return (number ^ *options) & 3;
+}
+
 /* The output is values with their heads, and nothing else. */
 static void check_output(const uint8_t *output, size_t size)
 {
@@ -59,7 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	g_autofree struct vms_op *ops = g_new0(struct vms_op, n + 1);
 	g_autofree uint8_t *output = g_malloc0(VMS_PROGRAM_OUTPUT_MAX + CANARY);
 	const struct vms_program program = { ops, n };
-	const struct vms_program_input input = { read_reg, read_memory, &options, 1 };
+	const struct vms_program_input input = {
+		.reg = read_reg, .read = read_memory, .data = &options, .vcpu = 1, .wide = read_wide
+	};
 	size_t used;
 	if (size > 0)
 		memcpy(ops, data + 1, n * sizeof(*ops));

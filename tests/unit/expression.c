@@ -181,6 +181,108 @@ static void test_unknown(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	}
 }
 
+/* ---- wide registers -------------------------------------------------------------------- */
+
+/* xmm1, and nothing wider: the bytes 0x80 to 0x8f. st2 is pi. The base of gdtr is 0x1122. */
+static bool give_wide(void *data, unsigned number, void *buf, size_t size)
+{
+	static const uint8_t pi[] = { 0x35, 0xc2, 0x68, 0x21, 0xa2, 0xda, 0x0f, 0xc9, 0x00, 0x40 };
+	static const uint8_t gdtr[] = { 0x7f, 0, 0x22, 0x11, 0, 0, 0, 0, 0, 0 };
+	uint8_t xmm[16];
+	(void)data;
+	for (unsigned i = 0; i < sizeof(xmm); i++)
+		xmm[i] = (uint8_t)(0x80 + i);
+	const uint8_t *bytes = number == 1		   ? xmm
+			       : number == VMS_WIDE_ST + 2 ? pi
+			       : number == VMS_WIDE_GDTR   ? gdtr
+							   : NULL;
+	if (!bytes || size > (number == 1 ? sizeof(xmm) : sizeof(pi)))
+		return false;
+	memcpy(buf, bytes, size);
+	return true;
+}
+
+struct shown {
+	const char *text, *type;
+	const char *value; /* NULL: it cannot be read */
+};
+
+static const struct shown wide_values[] = {
+	{ "xmm1", "uint128_t", "0x8f8e8d8c8b8a89888786858483828180" },
+	{ "XMM1.u32", "uint32_t[4]", "{2206368128, 2273740164, 2341112200, 2408484236}" },
+	{ "xmm1.u8[15]", "uint8_t", "143" },
+	{ "xmm1.s8[0]", "int8_t", "-128" },
+	{ "xmm1.s16", "int16_t[8]",
+	  "{-32384, -31870, -31356, -30842, -30328, -29814, -29300, -28786}" },
+	{ "xmm1.f32[0]", "float", "-7.67044502e-37" },
+	{ "xmm1.f64[ 1 ]", "double", "-9.6091767778271145e-234" },
+	{ "ymm1.u64[0]", "uint64_t", "9765639646188044672" },
+	{ "ymm1.u64", "uint64_t[4]", NULL },
+	{ "ymm1.u64[2]", "uint64_t", NULL },
+	{ "zmm31", "uint512_t", NULL },
+	{ "xmm0", "uint128_t", NULL },
+	{ "st2", "uint80_t", "0x4000c90fdaa22168c235" },
+	{ "st2.f80", "long double", "3.14159265358979323851" },
+	{ "gdtr", "struct desc_ptr", "{base=0x1122, limit=0x7f}" },
+	{ "gdtr.base", "uint64_t", "0x1122" },
+	{ "gdtr.limit", "uint16_t", "127" },
+};
+
+static void test_wide(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	const struct vms_program_input input = { .reg = give_register, .wide = give_wide };
+	for (size_t i = 0; i < G_N_ELEMENTS(wide_values); i++) {
+		const struct shown *shown = &wide_values[i];
+		g_autoptr(GError) error = NULL;
+		g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+		g_autoptr(GString) text = g_string_new(NULL);
+		struct vms_expression_value value;
+		struct vms_value_head head;
+		uint8_t output[VMS_PROGRAM_OUTPUT_MAX];
+		size_t size;
+		vms_expression_collect(&f->scope, shown->text, 0, ops, &value, &error);
+		g_assert_no_error(error);
+		const struct vms_program program = { (const void *)ops->data, ops->len };
+		g_assert_true(vms_program_check(&program, vms_arch_x86_64.n_regs));
+		vms_program_run(&program, &input, output, &size);
+		memcpy(&head, output, sizeof(head));
+		g_test_message("%s", shown->text);
+		g_autofree char *type = vms_wide_part_type(&value.wide);
+		g_assert_cmpstr(type, ==, shown->type);
+		g_assert_cmpint(head.status, ==,
+				shown->value ? VMS_VALUE_KNOWN : VMS_VALUE_UNREADABLE);
+		if (!shown->value)
+			continue;
+		g_assert_cmpuint(head.size, ==, value.wide.size);
+		vms_wide_part_format(&value.wide, output + sizeof(head), text);
+		g_assert_cmpstr(text->str, ==, shown->value);
+	}
+}
+
+/* As numbers among others. */
+static void test_wide_numbers(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const holds[] = { "xmm1.u16[1] == 0x8382", "xmm1.s8[0] < 0",
+					     "-xmm1.s64[1] > 0 && xmm1.u32[0] - 1 == 0x8382817f",
+					     "gdtr.base + gdtr.limit == 0x11a1",
+					     "!(xmm1.u8[0] == 0x81)" };
+	const struct vms_program_input input = { .reg = give_register, .wide = give_wide };
+	for (size_t i = 0; i < G_N_ELEMENTS(holds); i++) {
+		g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(struct vms_op));
+		g_autoptr(GError) error = NULL;
+		uint8_t output[VMS_PROGRAM_OUTPUT_MAX];
+		size_t size;
+		vms_expression_compile(&f->scope, holds[i], ops, &error);
+		g_assert_no_error(error);
+		const struct vms_op require = { .code = VMS_OP_REQUIRE };
+		g_array_append_val(ops, require);
+		const struct vms_program program = { (const void *)ops->data, ops->len };
+		g_test_message("%s", holds[i]);
+		g_assert_cmpint(vms_program_run(&program, &input, output, &size), ==,
+				VMS_PROGRAM_COMPLETE);
+	}
+}
+
 struct mistake {
 	const char *text;
 	const char *message; /* a part of it */
@@ -211,6 +313,17 @@ static const struct mistake mistakes[] = {
 	{ "str(str(rsi)) == \"a\"", "this is a string" },
 	{ "1 = 1", "an operator may be missing" },
 	{ "pid", "tasks of this guest are not known" },
+	{ "xmm0", "character 1: this is more than one number of 64 bits: write one" },
+	{ "1 + xmm0.u32", "this is more than one number" },
+	{ "xmm0.u32[4]", "character 10: a number from 0 to 3 is needed here" },
+	{ "xmm0.u32[rax]", "a number from 0 to 3" },
+	{ "xmm0.u32[1", "\"]\" is missing" },
+	{ "xmm0.f32[0] > 1", "can be shown, but not computed with" },
+	{ "xmm0.u128", "no view of this register, which has u8, u16, u32, u64, s8" },
+	{ "st0.u64[0]", "no view of this register, which has f80" },
+	{ "gdtr", "write gdtr.base or gdtr.limit" },
+	{ "xmm16", "\"xmm16\" is not known (did you mean" },
+	{ "xmm01", "\"xmm01\" is not known" },
 };
 
 static void test_mistakes(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
@@ -247,6 +360,9 @@ int main(int argc, char **argv)
 	g_test_add("/expression/worth", struct fixture, NULL, set_up, test_worth, tear_down);
 	g_test_add("/expression/unknown", struct fixture, NULL, set_up, test_unknown, tear_down);
 	g_test_add("/expression/mistakes", struct fixture, NULL, set_up, test_mistakes, tear_down);
+	g_test_add("/expression/wide", struct fixture, NULL, set_up, test_wide, tear_down);
+	g_test_add("/expression/wide-numbers", struct fixture, NULL, set_up, test_wide_numbers,
+		   tear_down);
 	g_test_add("/expression/nesting", struct fixture, NULL, set_up, test_nesting, tear_down);
 	return g_test_run();
 }

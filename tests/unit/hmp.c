@@ -316,6 +316,41 @@ static void test_general_registers(void)
 	}
 }
 
+/* The top of the stack of x87 is register 5. The second one is a vector of 32 bytes. */
+static void test_wide_registers(void)
+{
+	static const char text[] = "\n" TABLES_64 "FCW=037f FSW=2800 [ST=5] FTW=00 MXCSR=00001f80\n"
+				   "FPR0=0000000000000000 0000 FPR1=0000000000000001 0002\n"
+				   "FPR2=0000000000000000 0000 FPR3=0000000000000000 0000\n"
+				   "FPR4=0000000000000000 0000 FPR5=c90fdaa22168c235 4000\n"
+				   "FPR6=8000000000000000 3fff FPR7=b8aa3b295c17f0bc 3fff\n"
+				   "XMM00=000102030405060708090a0b0c0d0e0f "
+				   "YMM01=1f1e1d1c1b1a1918 1716151413121110 0f0e0d0c0b0a0908 "
+				   "0706050403020100\n"
+				   "XMM02=0011223344556677 8899aabbccddeef XMM03=00\n";
+	static const uint8_t pi[] = { 0x35, 0xc2, 0x68, 0x21, 0xa2, 0xda, 0x0f, 0xc9, 0x00, 0x40 };
+	uint8_t bytes[32];
+	struct vms_wide_regs regs;
+	g_assert_true(vms_hmp_parse_x86_64_wide(text, &regs));
+	g_assert_true(vms_wide_get(&regs, VMS_WIDE_ST, 0, bytes, sizeof(pi)));
+	g_assert_cmpmem(bytes, sizeof(pi), pi, sizeof(pi));
+	g_assert_true(vms_wide_get(&regs, VMS_WIDE_ST + 4, 0, bytes, 9));
+	g_assert_cmpuint(bytes[0], ==, 1); /* FPR1 */
+	g_assert_cmpuint(bytes[8], ==, 2);
+	g_assert_cmpuint(regs.size[0], ==, 16);
+	g_assert_true(vms_wide_get(&regs, 0, 0, bytes, 2));
+	g_assert_cmpuint(bytes[0], ==, 0x0f);
+	g_assert_false(vms_wide_get(&regs, 0, 0, bytes, 17));
+	g_assert_true(vms_wide_get(&regs, 1, 0, bytes, 32));
+	for (unsigned i = 0; i < 32; i++)
+		g_assert_cmpuint(bytes[i], ==, i);
+	g_assert_cmpuint(regs.size[2], ==, 0); /* cut off */
+	g_assert_cmpuint(regs.size[3], ==, 0);
+	g_assert_cmpuint(regs.size[VMS_WIDE_GDTR], ==, VMS_WIDE_80_BITS);
+	g_assert_false(vms_hmp_parse_x86_64_wide("", &regs));
+	g_assert_false(vms_hmp_parse_x86_64_wide("\n" TABLES_64 "FSW=2800 [ST=8] FTW=00\n", &regs));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -325,6 +360,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/hmp/gpa2hva", test_gpa2hva);
 	g_test_add_func("/hmp/registers", test_registers);
 	g_test_add_func("/hmp/general-registers", test_general_registers);
+	g_test_add_func("/hmp/wide-registers", test_wide_registers);
 	g_test_add_func("/hmp/registers-misunderstood", test_registers_misunderstood);
 	return g_test_run();
 }

@@ -30,7 +30,20 @@ static bool read_memory(void *data, uint64_t va, void *buf, size_t size)
 	return true;
 }
 
-static const struct vms_program_input input = { read_reg, read_memory, NULL, 3 };
+/* Byte i of wide register n is n + i. Register 1 has 16 bytes, and no other one has any. */
+static bool read_wide(void *data, unsigned number, void *buf, size_t size)
+{
+	(void)data;
+	g_assert_cmpuint(number, <, VMS_WIDE_MAX);
+	g_assert_cmpuint(size, <=, VMS_WIDE_BYTES_MAX);
+	for (size_t i = 0; i < size; i++)
+		((uint8_t *)buf)[i] = (uint8_t)(number + i);
+	return number == 1 && size <= 16;
+}
+
+static const struct vms_program_input input = {
+	.reg = read_reg, .read = read_memory, .vcpu = 3, .wide = read_wide
+};
 
 /* ---- values ---------------------------------------------------------------------- */
 
@@ -458,6 +471,33 @@ static void test_piece_lists(void)
 	}
 }
 
+/* ---- wide registers ---------------------------------------------------------------- */
+
+static void test_wide(void)
+{
+	static const uint8_t expected[] = { 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+	uint8_t bytes[VMS_WIDE_BYTES_MAX];
+	size_t at = 0, size;
+	run(PROGRAM(OP(COLLECT_WIDE, .size = 12, .value = vms_op_wide(1, 4)),
+		    OP(COLLECT_WIDE, .size = 17, .value = vms_op_wide(1, 0)),
+		    OP(COLLECT_WIDE, .size = 64, .value = vms_op_wide(0, 0))));
+	g_assert_cmpint(value_at(&at, bytes, &size), ==, VMS_VALUE_KNOWN);
+	g_assert_cmpmem(bytes, size, expected, sizeof(expected));
+	for (unsigned i = 0; i < 2; i++) {
+		g_assert_cmpint(value_at(&at, bytes, &size), ==, VMS_VALUE_UNREADABLE);
+		g_assert_cmpuint(size, ==, 0);
+	}
+	assert_known(PROGRAM(OP(WIDE, .size = 4, .value = vms_op_wide(1, 12)), KEEP), 0x100f0e0d);
+	assert_unknown(PROGRAM(OP(WIDE, .size = 8, .value = vms_op_wide(1, 12)), KEEP));
+	/* An input without wide registers has none. */
+	const struct vms_program_input none = { read_reg, read_memory, NULL, 3 };
+	const struct vms_program program =
+		PROGRAM(OP(WIDE, .size = 4, .value = vms_op_wide(1, 0)), OP(REQUIRE));
+	g_assert_cmpint(vms_program_run(&program, &none, output, &size), ==, VMS_PROGRAM_UNKNOWN);
+	g_assert_true(vms_program_has_wide(&program));
+	g_assert_false(vms_program_has_wide(&PROGRAM(NUMBER(1), KEEP)));
+}
+
 /* ---- what is refused --------------------------------------------------------------- */
 
 static bool accepts(struct vms_program program)
@@ -472,6 +512,14 @@ static void test_fields(void)
 	g_assert_true(accepts(PROGRAM(OP(REGISTER, .value = N_REGS - 1))));
 	g_assert_false(accepts(PROGRAM(OP(REGISTER, .value = N_REGS))));
 	g_assert_false(accepts(PROGRAM(OP(REGISTER, .value = UINT64_MAX))));
+	g_assert_true(accepts(PROGRAM(OP(COLLECT_WIDE, .size = 1, .value = vms_op_wide(63, 63)))));
+	g_assert_false(accepts(PROGRAM(OP(COLLECT_WIDE, .size = 2, .value = vms_op_wide(63, 63)))));
+	g_assert_false(accepts(PROGRAM(OP(COLLECT_WIDE, .size = 0, .value = vms_op_wide(0, 0)))));
+	g_assert_false(accepts(PROGRAM(OP(COLLECT_WIDE, .size = 1, .value = vms_op_wide(64, 0)))));
+	g_assert_false(accepts(PROGRAM(OP(COLLECT_WIDE, .size = 1, .value = UINT64_MAX))));
+	g_assert_false(accepts(PROGRAM(OP(COLLECT_WIDE, .size = 65, .value = vms_op_wide(0, 0)))));
+	g_assert_false(accepts(PROGRAM(OP(WIDE, .size = 3, .value = vms_op_wide(0, 0)), KEEP)));
+	g_assert_false(accepts(PROGRAM(OP(WIDE, .size = 8, .value = vms_op_wide(0, 60)), KEEP)));
 	for (unsigned size = 0; size < 20; size++) {
 		const bool is_integer = size == 1 || size == 2 || size == 4 || size == 8;
 		const uint16_t bytes = (uint16_t)size;
@@ -505,7 +553,8 @@ static void test_empty_stack(void)
 	for (unsigned code = 0; code < VMS_OP_COUNT; code++) {
 		const bool takes_none = code == VMS_OP_PUSH || code == VMS_OP_REGISTER ||
 					code == VMS_OP_VCPU || code == VMS_OP_ELAPSED ||
-					code == VMS_OP_ARGUMENT;
+					code == VMS_OP_ARGUMENT || code == VMS_OP_COLLECT_WIDE ||
+					code == VMS_OP_WIDE;
 		const bool takes_two =
 			(code >= VMS_OP_ADD && code <= VMS_OP_LESS_OR_EQUAL_SIGNED) ||
 			code == VMS_OP_SHIFT_RIGHT_SIGNED || code == VMS_OP_COLLECT_COUNTED ||
@@ -622,6 +671,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/program/require", test_require);
 	g_test_add_func("/program/collect", test_collect);
 	g_test_add_func("/program/readable", test_readable);
+	g_test_add_func("/program/wide", test_wide);
 	g_test_add_func("/program/fields", test_fields);
 	g_test_add_func("/program/empty-stack", test_empty_stack);
 	g_test_add_func("/program/arguments", test_arguments);

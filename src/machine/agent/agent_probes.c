@@ -245,6 +245,16 @@ static bool copies_stacks(const struct vms_probes_request *request)
 	return false;
 }
 
+static bool reads_wide(const struct vms_probes_request *request)
+{
+	for (size_t i = 0; i < request->n; i++)
+		if (vms_program_has_wide(request->places[i].program) ||
+		    (request->places[i].at_return &&
+		     vms_program_has_wide(request->places[i].at_return)))
+			return true;
+	return false;
+}
+
 /* Checks the size of a request for `n` places. `n_places` includes those of returns. */
 static bool check_size(size_t n, size_t n_places, size_t n_ops, GError **error)
 {
@@ -295,6 +305,9 @@ static bool check_request(const struct vms_agent_prober *prober,
 		return false;
 	if (copies_stacks(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_STACKS, error))
+		return false;
+	if (reads_wide(request) &&
+	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_READ_WIDE, error))
 		return false;
 	return check_size(request->n, n_places, n_ops, error) &&
 	       check_vcpu(prober, request->vcpu, error);

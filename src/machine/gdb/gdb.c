@@ -790,6 +790,54 @@ bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *re
 	return select_vcpu(gdb, vcpu, error) && read_singles(gdb, true, ret, error);
 }
 
+/* Parses `n` bytes in hexadecimal. False for "xx". */
+static bool parse_bytes(const char *hex, uint8_t *ret, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t byte;
+		if (!vms_gdb_parse_register(hex + 2 * i, 1, &byte))
+			return false;
+		ret[i] = (uint8_t)byte;
+	}
+	return true;
+}
+
+/* Receives a wide register. Only its first bytes are kept if it is a wider one. */
+static bool receive_wide(struct vms_gdb *gdb, unsigned number, uint64_t deadline_ns,
+			 struct vms_wide_regs *ret, GError **error)
+{
+	const size_t size = MIN(gdb->wide[number].size, VMS_WIDE_BYTES_MAX);
+	if (!vms_gdb_receive_answer(gdb, deadline_ns, error))
+		return false;
+	if (gdb->payload->len == 2 * (size_t)gdb->wide[number].size &&
+	    parse_bytes(gdb->payload->str, ret->bytes[number], size))
+		ret->size[number] = (uint8_t)size;
+	return true;
+}
+
+bool vms_gdb_wide_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_wide_regs *ret,
+		       GError **error)
+{
+	const uint64_t deadline_ns = vms_stream_deadline(&gdb->stream);
+	memset(ret->size, 0, sizeof(ret->size));
+	if (!select_vcpu(gdb, vcpu, error))
+		return false;
+	g_autoptr(GString) row = vms_gdb_begin_row(gdb);
+	for (unsigned i = 0; i < VMS_WIDE_MAX; i++) {
+		char request[VMS_GDB_REQUEST_MAX];
+		if (!gdb->wide[i].size)
+			continue;
+		snprintf(request, sizeof(request), "p%x", gdb->wide[i].number);
+		vms_gdb_append_packet(row, request);
+	}
+	bool received = check_open(gdb, error) && vms_gdb_send_row(gdb, row, deadline_ns, error);
+	for (unsigned i = 0; received && i < VMS_WIDE_MAX; i++)
+		received = !gdb->wide[i].size || receive_wide(gdb, i, deadline_ns, ret, error);
+	/* Answers that are still to come would be taken for answers to later requests. */
+	gdb->broken |= !received;
+	return received;
+}
+
 /* The bytes of memory whose answer fits into one packet. */
 static size_t part_size(const struct vms_gdb *gdb)
 {

@@ -9,6 +9,7 @@
 
 #include "base/stream.h"
 #include "machine/host/whose_stop.h"
+#include "probe/wide_registers.h"
 #include <vmscope/arch.h>
 #include <vmscope/error.h>
 
@@ -37,6 +38,7 @@ struct vms_gdb {
 	struct vms_stream stream;
 	const struct vms_arch *arch;
 	struct vms_gdb_slot slots[VMS_REGS_MAX]; /* by index of the architecture */
+	struct vms_gdb_slot wide[VMS_WIDE_MAX];	 /* by number of a wide register */
 	GArray *threads;			 /* uint64_t ids, one per vCPU */
 	unsigned packet_size;
 	bool has_vcont;
@@ -136,6 +138,9 @@ bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GErr
 void vms_gdb_forget_regs(struct vms_gdb *gdb);
 /* Adds to `ret` the registers that are seldom needed. */
 bool vms_gdb_system_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error);
+/* Reads the wide registers that the stub describes. Only while the machine stands still. */
+bool vms_gdb_wide_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_wide_regs *ret,
+		       GError **error);
 /* The most memory to read in one hold of a machine that runs: some milliseconds. */
 #define VMS_GDB_HELD_READ_MAX (64u << 10)
 /*

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/priority.h"
+#include <string.h>
 
 /* A program to be run at this stop. */
 struct due {
@@ -51,10 +52,19 @@ static GArray *take_due(struct vms_stop_probes *all)
 	return list;
 }
 
+/* The wide registers of a vCPU at a stop. They are read when the first program needs them. */
+struct vcpu_wide {
+	bool is_tried;
+	struct vms_wide_regs regs;
+};
+
 /* What the programs of a vCPU read. */
 struct vcpu_input {
+	struct vms_machine *machine;
+	unsigned vcpu;
 	const struct vms_regs *regs;
 	struct vms_memory *memory;
+	struct vcpu_wide *wide;
 };
 
 static bool read_register(void *data, unsigned reg, uint64_t *ret)
@@ -70,6 +80,17 @@ static bool read_memory(void *data, uint64_t va, void *buf, size_t size)
 {
 	const struct vcpu_input *input = data;
 	return vms_memory_read(input->memory, va, buf, size);
+}
+
+static bool read_wide(void *data, unsigned number, void *buf, size_t size)
+{
+	const struct vcpu_input *input = data;
+	struct vcpu_wide *wide = input->wide;
+	if (!wide->is_tried &&
+	    !vms_machine_wide_regs(input->machine, input->vcpu, &wide->regs, NULL))
+		memset(wide->regs.size, 0, sizeof(wide->regs.size));
+	wide->is_tried = true;
+	return vms_wide_get(&wide->regs, number, 0, buf, size);
 }
 
 /* The memory of a vCPU at this stop. */
@@ -97,16 +118,19 @@ static uint64_t count_hit(struct vms_stop_set *set)
 }
 
 /* Runs one program, and hands its values out. */
-static void run_due(struct vms_stop_probes *all, const struct due *due, const struct vms_regs *regs)
+static void run_due(struct vms_stop_probes *all, const struct due *due, const struct vms_regs *regs,
+		    struct vcpu_wide *wide)
 {
 	struct vms_stop_set *set = due->set;
 	const struct vms_place *place = &set->places[due->place];
-	struct vcpu_input data = { regs, memory_of(all, due->vcpu, regs) };
+	struct vcpu_input data = { all->machine, due->vcpu, regs, memory_of(all, due->vcpu, regs),
+				   wide };
 	const struct vms_program_input input = {
 		.reg = read_register,
 		.read = read_memory,
 		.data = &data,
 		.vcpu = due->vcpu,
+		.wide = read_wide,
 	};
 	struct vms_hit hit = {
 		.time_ns = all->time_ns,
@@ -146,14 +170,17 @@ static bool hand_out(struct vms_stop_probes *all)
 {
 	g_autoptr(GArray) list = take_due(all);
 	struct vms_regs regs;
+	struct vcpu_wide wide;
 	bool is_read = false;
 	for (unsigned i = 0; i < list->len; i++) {
 		const struct due *due = &g_array_index(list, struct due, i);
 		const bool is_next = i == 0 || due->vcpu != due[-1].vcpu;
-		if (is_next)
+		if (is_next) {
 			is_read = vms_machine_regs(all->machine, due->vcpu, &regs, NULL);
+			wide.is_tried = false;
+		}
 		if (is_read)
-			run_due(all, due, &regs);
+			run_due(all, due, &regs, &wide);
 		else if (is_next)
 			forget_visit(all, due->vcpu);
 	}

@@ -172,11 +172,13 @@ static void place_registers(struct target *target)
 	for (unsigned i = 0; i < target->registers->len; i++) {
 		const struct described *described =
 			&g_array_index(target->registers, struct described, i);
+		const struct vms_gdb_slot slot = { described->number, offset, described->size };
 		int index = vms_arch_reg(target->gdb->arch, described->name);
+		unsigned number;
 		if (index >= 0)
-			target->gdb->slots[index] =
-				(struct vms_gdb_slot) { described->number, offset,
-							described->size };
+			target->gdb->slots[index] = slot;
+		if (vms_wide_find_described(target->gdb->arch, described->name, &number))
+			target->gdb->wide[number] = slot;
 		offset += described->size;
 	}
 }

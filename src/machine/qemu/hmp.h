@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include <vmscope/arch.h>
+#include "probe/wide_registers.h"
 #include <vmscope/machine.h>
 
 #define VMS_HMP_RANGES_MAX 4096
@@ -27,3 +27,8 @@ bool vms_hmp_parse_gpa2hva(const char *text, uint64_t pa, uint64_t *ret);
 bool vms_hmp_parse_x86_64_registers(const char *text, struct vms_regs *regs);
 /* Adds the general and control registers, and the bases of FS and GS, from the same text. */
 bool vms_hmp_parse_x86_64_general(const char *text, struct vms_regs *regs);
+/*
+ * Gets the vector registers, in the width that the vCPU uses, the registers of x87 from the top of
+ * its stack on, and the descriptor tables, from the same text. False if it is not understood.
+ */
+bool vms_hmp_parse_x86_64_wide(const char *text, struct vms_wide_regs *ret);

@@ -206,3 +206,85 @@ bool vms_hmp_parse_x86_64_general(const char *text, struct vms_regs *regs)
 	*regs = parsed;
 	return true;
 }
+
+/* ---- wide registers ------------------------------------------------------------------- */
+
+#define ST_COUNT 8u
+
+/* Parses `size` bytes, the last one first, with spaces between groups. Returns what follows. */
+static const char *take_bytes(const char *text, uint8_t *ret, size_t size)
+{
+	for (size_t i = size; i > 0; i--) {
+		text += i < size && *text == ' ';
+		const int high = g_ascii_xdigit_value(text[0]);
+		const int low = high < 0 ? -1 : g_ascii_xdigit_value(text[1]);
+		if (low < 0)
+			return NULL;
+		ret[i - 1] = (uint8_t)(high << 4 | low);
+		text += 2;
+	}
+	return g_ascii_isxdigit(*text) ? NULL : text;
+}
+
+/* Parses "XMM00=… …", where the processor has no wider ones: else "YMM00=…" or "ZMM00=…". */
+static void parse_vector(const char *text, unsigned number, struct vms_wide_regs *ret)
+{
+	static const struct {
+		const char *name;
+		uint8_t size;
+	} widths[] = { { "XMM", 16 }, { "YMM", 32 }, { "ZMM", 64 } };
+	for (size_t i = 0; i < G_N_ELEMENTS(widths) && !ret->size[number]; i++) {
+		g_autofree char *label = g_strdup_printf("%s%02u=", widths[i].name, number);
+		const char *value = strstr(text, label);
+		if (value && take_bytes(value + strlen(label), ret->bytes[number], widths[i].size))
+			ret->size[number] = widths[i].size;
+	}
+}
+
+/* Parses "FPR0=c90fdaa22168c235 4000", the mantissa and the rest of a number of 80 bits. */
+static bool parse_float(const char *text, unsigned physical, uint8_t ret[VMS_WIDE_80_BITS])
+{
+	g_autofree char *label = g_strdup_printf("FPR%u=", physical);
+	const char *value = strstr(text, label);
+	value = value ? take_bytes(value + strlen(label), ret, sizeof(uint64_t)) : NULL;
+	return value && *value == ' ' &&
+	       take_bytes(value + 1, ret + sizeof(uint64_t), sizeof(uint16_t));
+}
+
+/* Parses "FSW=3800 [ST=7]", the register at the top of the stack. */
+static bool parse_top(const char *text, unsigned *ret)
+{
+	static const char label[] = " [ST=";
+	const char *value = strstr(text, label);
+	const int digit = value ? g_ascii_digit_value(value[strlen(label)]) : -1;
+	*ret = (unsigned)digit;
+	return digit >= 0 && *ret < ST_COUNT && value[strlen(label) + 1] == ']';
+}
+
+static void set_table(const struct vms_regs *regs, unsigned limit, unsigned base, unsigned number,
+		      struct vms_wide_regs *ret)
+{
+	const uint16_t limit_le = GUINT16_TO_LE((uint16_t)regs->value[limit]);
+	const uint64_t base_le = GUINT64_TO_LE(regs->value[base]);
+	memcpy(ret->bytes[number], &limit_le, sizeof(limit_le));
+	memcpy(ret->bytes[number] + sizeof(limit_le), &base_le, sizeof(base_le));
+	ret->size[number] = VMS_WIDE_80_BITS;
+}
+
+bool vms_hmp_parse_x86_64_wide(const char *text, struct vms_wide_regs *ret)
+{
+	struct vms_regs regs = { 0 };
+	unsigned top, digits;
+	memset(ret->size, 0, sizeof(ret->size));
+	if (!parse_table(text, 0, &digits, &regs) || !parse_table(text, 1, &digits, &regs) ||
+	    !parse_top(text, &top))
+		return false;
+	set_table(&regs, GDTR_LIMIT, GDTR_BASE, VMS_WIDE_GDTR, ret);
+	set_table(&regs, IDTR_LIMIT, IDTR_BASE, VMS_WIDE_IDTR, ret);
+	for (unsigned i = 0; i < ST_COUNT; i++)
+		if (parse_float(text, (top + i) % ST_COUNT, ret->bytes[VMS_WIDE_ST + i]))
+			ret->size[VMS_WIDE_ST + i] = VMS_WIDE_80_BITS;
+	for (unsigned i = 0; i < VMS_WIDE_VECTORS; i++)
+		parse_vector(text, i, ret);
+	return true;
+}

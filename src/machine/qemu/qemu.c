@@ -31,6 +31,14 @@ bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 	return true;
 }
 
+static bool fail_text(const struct vms_machine *machine, GError **error)
+{
+	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+		    "%s: cannot understand what QEMU's monitor tells of registers",
+		    machine->info.name);
+	return false;
+}
+
 bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			   GError **error)
 {
@@ -40,13 +48,18 @@ bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 	*ret = (struct vms_regs) { 0 };
 	if (!text)
 		return false;
-	if (machine->arch == &vms_arch_x86_64 && vms_hmp_parse_x86_64_registers(text, ret) &&
-	    vms_hmp_parse_x86_64_general(text, ret))
-		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		    "%s: cannot understand what QEMU's monitor tells of registers",
-		    machine->info.name);
-	return false;
+	return (machine->arch == &vms_arch_x86_64 && vms_hmp_parse_x86_64_registers(text, ret) &&
+		vms_hmp_parse_x86_64_general(text, ret)) ||
+	       fail_text(machine, error);
+}
+
+bool vms_qemu_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+			GError **error)
+{
+	struct vms_qemu *qemu = qemu_of(machine);
+	g_autofree char *text =
+		vms_qmp_hmp_vcpu(&qemu->qmp, "info registers", qemu->cpu_index[vcpu], error);
+	return text && (vms_hmp_parse_x86_64_wide(text, ret) || fail_text(machine, error));
 }
 
 bool vms_qemu_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)

@@ -100,6 +100,12 @@ bool vms_qemu_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms
 bool vms_qemu_monitor_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			   GError **error);
 /*
+ * Reads the wide registers of x86-64 that the human monitor tells. Errors: those of
+ * vms_qmp_execute; UNSUPPORTED (the monitor's text is not understood).
+ */
+bool vms_qemu_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+			GError **error);
+/*
  * Adds the registers of x86-64 that the monitor does not tell either, such as STAR, if this QEMU
  * lets find them in its memory (vcpu_state.c). `regs` has the others. The vCPU is held, and QEMU
  * was asked for its registers in this hold: with KVM it has them only then.

@@ -749,6 +749,24 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 	return read;
 }
 
+/*
+ * On x86-64 the monitor has them. The stub lacks most of them, and before QEMU 8.0 it has those of
+ * x87 in another order.
+ */
+static bool wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+		      GError **error)
+{
+	struct vms_qemu_stub *stub = vms_stub_of(machine);
+	if (machine->arch == &vms_arch_x86_64)
+		return (vms_stub_standing(stub) == VMS_RUNS_ON || check_still(stub, error)) &&
+		       vms_qemu_wide_regs(machine, vcpu, ret, error);
+	if (!vms_stub_begin_requests(stub, error))
+		return false;
+	bool read = vms_gdb_wide_regs(&stub->gdb, vcpu, ret, error);
+	vms_stub_end_requests(stub);
+	return read;
+}
+
 static void warn_of_slow_memory(struct vms_qemu_stub *stub)
 {
 	if (stub->told_slow)
@@ -838,6 +856,7 @@ static const struct vms_engine engine = {
 	.release = release,
 	.regs = regs,
 	.system_regs = system_regs,
+	.wide_regs = wide_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
 	.check_vcpus = vms_qemu_check_vcpus,
