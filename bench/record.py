@@ -6,7 +6,7 @@ Both record the same program, which does a fixed piece of work, in turns; the co
 the recorder and of what the program needs more. Baseline: the program alone. Reports: a recording of many
 samples beside `perf report --stdio` of as many. `--guest` instead: the work that a guest gets done while its
 threads are recorded through the agent, beside the same guest with the agent idle, in turns as of agent.py; with
-`--wall` and `--instructions N` as `vmscope record` has them. `--switches`: the cost of `--wall` on this host, of
+`--wall`, `--host` and `--instructions N` as `vmscope record` has them. `--switches`: the cost of `--wall` on this host, of
 two processes that wait for each other, beside perf with the same tracepoint.
 """
 import argparse
@@ -45,16 +45,16 @@ def bench_guest(options):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "recording"
             rate = ("--instructions", options.instructions) if options.instructions else ("-F", agent.HERTZ)
+            extra = ["--wall"] * options.wall + ["--host"] * options.host
             recorder = guests[1].work(lambda: agent.Sampler(
-                "--agent", guests[1].socket, "-o", file, *(["--wall"] if options.wall else []),
-                command="record", rate=rate))
+                "--agent", guests[1].socket, "-o", file, *extra, command="record", rate=rate))
             measured = [agent.rates(guests, options.seconds) for _ in range(options.rounds)]
             recorder.stop()
             stats = subprocess.run([testbed.VMSCOPE, "report", "--stats", file], check=True, text=True,
                                    stdout=subprocess.PIPE).stdout
         shares = [recorded[0] / idle[0] for idle, recorded in measured]
         by_cpu = [recorded[1] / idle[1] for idle, recorded in measured]
-        print(f"{options.vcpus} vCPUs, recorded by {' '.join(map(str, rate))}{' --wall' * options.wall}: work done")
+        print(f"{options.vcpus} vCPUs, recorded by {' '.join(map(str, (*rate, *extra)))}: work done")
         agent.print_ratios("recorded", shares, "agent idle")
         agent.print_ratios("recorded, by CPU time", by_cpu, "agent idle")
         print(stats)
@@ -91,6 +91,7 @@ def main():
     parser.add_argument("--report-seconds", type=float, default=20)
     parser.add_argument("--guest", action="store_true")
     parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--host", action="store_true")
     parser.add_argument("--instructions", type=int)
     parser.add_argument("--switches", action="store_true")
     parser.add_argument("--vcpus", type=int, default=1)
