@@ -868,6 +868,18 @@ const struct vms_arch *vms_recording_arch(const struct vms_recording *recording,
 	return name ? vms_arch_by_name(name) : NULL;
 }
 
+/* What runs in the guest. */
+static void describe_guest_system(const struct vms_recording *recording,
+				  struct vms_run_facts *facts)
+{
+	const struct vms_recorded_system *guest = &recording->guest;
+	facts->system = g_strdup(guest->name);
+	facts->release = g_strdup(guest->release);
+	facts->version = g_strdup(guest->version);
+	facts->hostname = g_strdup(guest->host);
+	facts->unwinder = g_strdup(recording->unwinder);
+}
+
 static void describe_host(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
 	const struct vms_recorded_system *host = &recording->host;
@@ -876,6 +888,8 @@ static void describe_host(const struct vms_recording *recording, struct vms_run_
 		"%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s", host->host ? host->host : "unknown",
 		host->name ? host->name : "unknown system", host->release ? host->release : "",
 		host->machine ? host->machine : "", host->cpus, host->cpus == 1 ? "" : "s");
+	if (recording->joined)
+		describe_guest_system(recording, facts);
 	const char *guest = recording->machine_name ? recording->machine_name : "a machine";
 	facts->title = recording->joined ? g_strdup_printf("%s with its guest, on %s, %.1f s",
 							   guest, facts->machine_description,
@@ -887,15 +901,10 @@ static void describe_host(const struct vms_recording *recording, struct vms_run_
 
 static void describe_guest(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
-	const struct vms_recorded_system *guest = &recording->guest;
 	facts->machine_name = g_strdup(recording->machine_name);
 	facts->machine_description =
 		g_strdup(recording->description ? recording->description : "unknown machine");
-	facts->system = g_strdup(guest->name);
-	facts->release = g_strdup(guest->release);
-	facts->version = g_strdup(guest->version);
-	facts->hostname = g_strdup(guest->host);
-	facts->unwinder = g_strdup(recording->unwinder);
+	describe_guest_system(recording, facts);
 	facts->n_vcpus = recording->vcpus->len;
 	facts->vcpus =
 		g_memdup2(recording->vcpus->data, facts->n_vcpus * sizeof(struct vms_sample_stats));

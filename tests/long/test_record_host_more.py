@@ -42,6 +42,7 @@ class Translated(HostCase):
                             r".*;deep_8;burn")
         self.assertGreater(own / count(joined, ""), 0.9)
         share = count(self.stacks, r"\[guest") / self.whole
+        self.assertRegex(vmscope("report", self.file).out, r"(?m)^Host: .*\nGuest: +Linux 6")
         self.assertAlmostEqual(share, self.host_alone(r"\[anon\]\+0x[0-9a-f]+$"), delta=0.1)
         self.assertGreater(share, 0.7)
 
@@ -80,7 +81,8 @@ class Exits(unittest.TestCase):
 
     def test_guest(self):
         """Each vCPU has the functions that it executes, and no others."""
-        for vcpu, functions in enumerate(("major|minor|work", "write_port|run_vcpu", "halt|run_vcpu", "write_port|run_vcpu")):
+        for vcpu, functions in enumerate(("major|minor|work", "write_port|run_vcpu", "halt|run_vcpu",
+                                          "write_port|run_vcpu")):
             joined = [(stack, n) for stack, n in self.of(vcpu) if ";[guest];" in stack]
             self.assertEqual(count(joined, ""), count(joined, rf";\[guest\];start\b.*;({functions})\b"), joined)
         self.assertGreater(count(self.of(0), r"\[guest\]"), 0.5 * count(self.of(0), ""))

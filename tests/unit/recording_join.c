@@ -78,7 +78,7 @@ static GByteArray *begin_file(void)
 	put_process(out, MACHINE, "qemu");
 	put_mapping(out, MACHINE, 1, "/bin/qemu", 0x10000);
 	put_mapping(out, MACHINE, 2, "[anon]", 0x20000);
-	put_symbols(out, VMS_RECORDS_SYMBOLS, "1\n10 10 cpu_loop\n20 10 helper\n");
+	put_symbols(out, VMS_RECORDS_SYMBOLS, "1\n10 10 cpu_loop\n20 10 store\n30 10 helper_div\n");
 	put_symbols(out, VMS_RECORDS_KERNEL,
 		    "ffff0010 10 kvm_vcpu_ioctl\nffff0020 10 vmx_vcpu_run.isra.0\n"
 		    "ffff0030 10 handle_exit\n");
@@ -113,7 +113,8 @@ static void put_sample(GByteArray *out, enum vms_records_system of, uint32_t vcp
 }
 
 static const uint64_t nothing[3], translated[3] = { 0x20010, 0x1234 },
-				  helper[3] = { 0x10024, 0x20011 }, qemu[3] = { 0x10024, 0x10014 },
+				  store[3] = { 0x10024, 0x20011 }, divide[3] = { 0x10034, 0x10014 },
+				  qemu[3] = { 0x10024, 0x10014 },
 				  emulated[3] = { 0xffff0038, 0xffff0024, 0xffff0014 },
 				  exited[3] = { 0xffff0034, 0xffff0014 }, work[3] = { 0x10014 },
 				  call[3] = { 0xffff0014, 0x10024 };
@@ -164,33 +165,34 @@ static void assert_stacks(struct vms_recording *recording, unsigned flags, const
 static void test_entries(void)
 {
 	g_autoptr(GByteArray) out = begin_file();
-	for (unsigned i = 1; i <= 6; i++)
+	for (unsigned i = 1; i <= 7; i++)
 		put_guest(out, 0, i * PERIOD, 0, work);
 	put_host(out, VCPU_0, 1 * PERIOD, 0, nothing);
 	put_host(out, VCPU_0, 2 * PERIOD, 0, translated);
-	put_host(out, VCPU_0, 3 * PERIOD, 0, helper);
+	put_host(out, VCPU_0, 3 * PERIOD, 0, store);
 	put_host(out, VCPU_0, 4 * PERIOD, 3, emulated);
 	put_host(out, VCPU_0, 5 * PERIOD, 2, exited);
 	put_host(out, VCPU_0, 6 * PERIOD, 0, qemu);
+	put_host(out, VCPU_0, 7 * PERIOD, 0, divide);
 	put_host(out, MACHINE, 1 * PERIOD, 0, translated); /* no vCPU's thread */
 	put_host(out, WORKER, 1 * PERIOD, 0, qemu);
 	g_autoptr(vms_recording) recording = load(out);
 	static const char *const lines[] = {
-		"qemu (100);[vCPU 0];[guest];init (100);work 3",
+		"qemu (100);[vCPU 0];[guest];init (100);work 4",
 		"qemu (100);[vCPU 0];kvm_vcpu_ioctl;vmx_vcpu_run.isra.0;[guest];init (100);work 1",
 		"qemu (100);[vCPU 0];kvm_vcpu_ioctl;handle_exit 1",
-		"qemu (100);[vCPU 0];cpu_loop;helper 1",
+		"qemu (100);[vCPU 0];cpu_loop;store 1",
 		"qemu (100);[main loop];0x1234;[anon]+0x10 1",
-		"qemu (100);[I/O thread disk];cpu_loop;helper 1",
+		"qemu (100);[I/O thread disk];cpu_loop;store 1",
 		NULL
 	};
 	assert_stacks(recording, 0, lines);
 	struct vms_recording_stats stats;
 	vms_recording_get_stats(recording, &stats);
-	g_assert_cmpuint(stats.samples, ==, 8);
-	g_assert_cmpuint(stats.guest_samples, ==, 6);
-	g_assert_cmpuint(stats.in_guest, ==, 4);
-	g_assert_cmpuint(stats.joined, ==, 4);
+	g_assert_cmpuint(stats.samples, ==, 9);
+	g_assert_cmpuint(stats.guest_samples, ==, 7);
+	g_assert_cmpuint(stats.in_guest, ==, 5);
+	g_assert_cmpuint(stats.joined, ==, 5);
 }
 
 /* The nearest sample of that vCPU, at most half a period away, and none of a halted one. */
