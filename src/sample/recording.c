@@ -729,10 +729,12 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	make_spaces(recording, &recording->guest);
 	map_kernels(recording);
 	count_stacks(recording);
+	/* A damaged file may lack a session, and have its samples. */
 	const bool has_host = recording->host.has_session || recording->host.moments->len > 0;
+	const bool has_guest = recording->guest.has_session || recording->guest.moments->len > 0;
 	recording->shown = has_host ? &recording->host : &recording->guest;
 	fill_stats(recording);
-	if (has_host && recording->guest.has_session)
+	if (has_host && has_guest)
 		vms_recording_join(recording);
 	return g_steal_pointer(&recording);
 }
