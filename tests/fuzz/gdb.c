@@ -3,7 +3,8 @@
  * All that a gdb stub says, from the greeting to registers and memory. Input: a byte of flags, then
  * what it says.
  *
- * Covers: src/machine/gdb/gdb.c src/machine/gdb/target.c.
+ * Covers: src/machine/gdb/gdb.c src/machine/gdb/memory.c src/machine/gdb/monitor.c
+ * src/machine/gdb/packets.c src/machine/gdb/registers.c src/machine/gdb/target.c.
  */
 #include "machine/gdb/gdb.h"
 #include "machine/host/whose_stop.h"

@@ -15,11 +15,6 @@
 #define STEP_TRIES   4
 #define LOST_STEP_NS UINT64_C(20000000)
 
-static bool is_ok(const struct vms_gdb *gdb)
-{
-	return strcmp(gdb->payload->str, "OK") == 0;
-}
-
 /* ---- breakpoints ------------------------------------------------------ */
 
 /* Appends the request that sets or removes a breakpoint. */
@@ -53,7 +48,7 @@ static bool change_row(struct vms_gdb *gdb, GString *row, struct vms_gdb_point *
 			return false;
 		}
 		/* What cannot be removed is not there any more: its page is another one now. */
-		points[i]->is_set = !points[i]->is_set && is_ok(gdb);
+		points[i]->is_set = !points[i]->is_set && vms_gdb_is_ok(gdb);
 	}
 	return true;
 }
@@ -310,7 +305,7 @@ static bool end_lost_step(struct vms_gdb *gdb, uint64_t thread, GError **error)
 	if (!vms_gdb_send_row(gdb, row, deadline_ns, error) ||
 	    !vms_gdb_receive_answer(gdb, deadline_ns, error))
 		return false;
-	if (!is_ok(gdb))
+	if (!vms_gdb_is_ok(gdb))
 		return vms_gdb_receive_answer(gdb, deadline_ns, error);
 	gdb->owes_ack = false;
 	return end_step(gdb, &step, error);
@@ -339,7 +334,7 @@ static bool receive_departure(struct vms_gdb *gdb, struct vms_gdb_departure *dep
 			continue;
 		if (!vms_gdb_receive_answer(gdb, deadline_ns, error))
 			return false;
-		points[i].is_set = !points[i].is_set && is_ok(gdb);
+		points[i].is_set = !points[i].is_set && vms_gdb_is_ok(gdb);
 	}
 	if (departure->go)
 		departure->refusal = vms_gdb_receive_text(gdb, deadline_ns, error);

@@ -31,6 +31,14 @@ void vms_gdb_print_selection(const struct vms_gdb *gdb, unsigned vcpu,
  */
 bool vms_gdb_send_row(struct vms_gdb *gdb, GString *row, uint64_t deadline_ns, GError **error);
 
+/* Sends one byte, which is no packet. */
+bool vms_gdb_send_byte(struct vms_gdb *gdb, char byte, uint64_t deadline_ns, GError **error);
+/* Sends a row of one packet. */
+bool vms_gdb_send_packet(struct vms_gdb *gdb, const char *payload, uint64_t deadline_ns,
+			 GError **error);
+/* Receives one byte, which may be of a packet. */
+bool vms_gdb_receive_byte(struct vms_gdb *gdb, uint64_t deadline_ns, uint8_t *ret, GError **error);
+
 /*
  * Receives the next packet into `payload`. It is acknowledged later. When the stub asks for it,
  * `request` is sent again, unless that is NULL.
@@ -54,3 +62,10 @@ bool vms_gdb_parse_register(const char *hex, unsigned size, uint64_t *ret);
 bool vms_gdb_note_stop(struct vms_gdb *gdb);
 /* True if the payload says that the machine has exited. */
 bool vms_gdb_is_exit(struct vms_gdb *gdb);
+/* True if the last answer is "OK". */
+bool vms_gdb_is_ok(const struct vms_gdb *gdb);
+
+/* Fails if the connection cannot be used any more. */
+bool vms_gdb_check_open(struct vms_gdb *gdb, GError **error);
+/* Sets an error, and notes that the connection cannot be used any more. Returns false. */
+bool vms_gdb_fail_connection(struct vms_gdb *gdb, const char *what, GError **error);

@@ -217,18 +217,18 @@ static bool hold_with(struct vms_machine *machine, unsigned vcpu, bool pinned, G
 	return false;
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool kvm_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	return hold_with(machine, (unsigned)vcpu, true, error);
 }
 
-static bool hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
+static bool kvm_hold_briefly(struct vms_machine *machine, int vcpu, GError **error)
 {
 	return hold_with(machine, (unsigned)vcpu, false, error);
 }
 
 /* The holder lets a vCPU go as soon as it has read what a brief hold is for. */
-static bool pin(struct vms_machine *machine, int vcpu)
+static bool kvm_pin(struct vms_machine *machine, int vcpu)
 {
 	struct vms_kvm_hold *hold = &kvm_of(machine)->holds[vcpu];
 	hold->torn = !hold->is_paused;
@@ -266,7 +266,7 @@ static bool check_held(struct vms_kvm_machine *kvm, unsigned vcpu, GError **erro
 	return false;
 }
 
-static bool release(struct vms_machine *machine, int vcpu, GError **error)
+static bool kvm_release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	if (!kvm->holds[vcpu].is_paused)
@@ -275,7 +275,7 @@ static bool release(struct vms_machine *machine, int vcpu, GError **error)
 	return check_held(kvm, (unsigned)vcpu, error);
 }
 
-static bool last_hold_ns(struct vms_machine *machine, unsigned vcpu, uint64_t *ret)
+static bool kvm_last_hold_ns(struct vms_machine *machine, unsigned vcpu, uint64_t *ret)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	*ret = kvm->holds[vcpu].is_paused ? 0 : vms_kvm_holder_last_hold_ns(kvm->holder, vcpu);
@@ -284,14 +284,14 @@ static bool last_hold_ns(struct vms_machine *machine, unsigned vcpu, uint64_t *r
 
 /* ---- prefetch and registers ------------------------------------------------------------- */
 
-static void prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+static void kvm_prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
 	struct vms_kvm_prefetch_list *next = &kvm_of(machine)->holds[vcpu].next_prefetch;
 	if (next->n < VMS_KVM_MAX_PREFETCH)
 		next->pa[next->n++] = pa;
 }
 
-static const void *prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
+static const void *kvm_get_prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	const struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
@@ -314,7 +314,8 @@ static bool get_paused_regs(struct vms_kvm_machine *kvm, unsigned vcpu, struct v
 	return vms_qemu_monitor_regs(&kvm->qemu.machine, vcpu, ret, error);
 }
 
-static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+static bool kvm_read_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	const struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
@@ -366,18 +367,19 @@ static bool add_seldom_regs(struct vms_machine *machine, unsigned vcpu, struct v
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static bool read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+static bool kvm_read_ram(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	return vms_ram_read(vms_kvm_ram(kvm_of(machine)), pa, buf, size);
 }
 
-static size_t read_parts(struct vms_machine *machine, const struct vms_phys_part *parts, size_t n)
+static size_t kvm_read_parts(struct vms_machine *machine, const struct vms_phys_part *parts,
+			     size_t n)
 {
 	return vms_ram_read_parts(vms_kvm_ram(kvm_of(machine)), parts, n);
 }
 
-static void next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
-		      uint64_t *stop)
+static void kvm_next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, uint64_t *begin,
+			  uint64_t *stop)
 {
 	vms_ram_next_data(vms_kvm_ram(kvm_of(machine)), pa, end, begin, stop);
 }
@@ -385,24 +387,24 @@ static void next_data(struct vms_machine *machine, uint64_t pa, uint64_t end, ui
 /* ---- the machine ------------------------------------------------------------------------- */
 
 /* Other monitors do not say whether their owner has paused the machine. */
-static bool is_paused(struct vms_machine *machine)
+static bool kvm_is_paused(struct vms_machine *machine)
 {
 	return is_qemu_paused(kvm_of(machine));
 }
 
 /* QEMU tells of a pause before the guest runs on, so the answer for a past time is final. */
-static uint64_t paused_ns(struct vms_machine *machine, uint64_t time_ns)
+static uint64_t kvm_get_paused_ns(struct vms_machine *machine, uint64_t time_ns)
 {
 	return vms_qmp_paused_ns(&kvm_of(machine)->qemu.qmp, time_ns);
 }
 
-static enum vms_machine_end ended(struct vms_machine *machine)
+static enum vms_machine_end kvm_get_end(struct vms_machine *machine)
 {
 	return vms_host_identity_is_alive(&kvm_of(machine)->qemu.process) ? VMS_MACHINE_GOES_ON
 									  : VMS_MACHINE_GONE;
 }
 
-static bool check_vcpus(struct vms_machine *machine, GError **error)
+static bool kvm_check_vcpus(struct vms_machine *machine, GError **error)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	g_autoptr(GArray) now = vms_kvm_list_vcpus(kvm->qemu.process.pid, error);
@@ -435,16 +437,16 @@ void vms_kvm_close(struct vms_machine *machine)
 }
 
 #define COMMON_OPERATIONS                                                                          \
-	.name = "kvm", .holds_each = true, .hold = hold, .release = release,                       \
-	.hold_briefly = hold_briefly, .pin = pin, .last_hold_ns = last_hold_ns, .regs = regs,      \
-	.prefetch = prefetch, .prefetched = prefetched, .read_ram = read_ram,                      \
-	.read_parts = read_parts, .next_data = next_data, .is_paused = is_paused,                  \
-	.close = vms_kvm_close
+	.name = "kvm", .holds_each = true, .hold = kvm_hold, .release = kvm_release,               \
+	.hold_briefly = kvm_hold_briefly, .pin = kvm_pin, .last_hold_ns = kvm_last_hold_ns,        \
+	.regs = kvm_read_regs, .prefetch = kvm_prefetch, .prefetched = kvm_get_prefetched,         \
+	.read_ram = kvm_read_ram, .read_parts = kvm_read_parts, .next_data = kvm_next_data,        \
+	.is_paused = kvm_is_paused, .close = vms_kvm_close
 
 const struct vms_engine vms_kvm_engine = {
 	COMMON_OPERATIONS,
-	.check_vcpus = check_vcpus,
-	.ended = ended,
+	.check_vcpus = kvm_check_vcpus,
+	.ended = kvm_get_end,
 };
 
 /* With QMP there are facts that no other monitor tells. */
@@ -455,7 +457,7 @@ const struct vms_engine vms_kvm_qemu_engine = {
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
 	.check_vcpus = vms_qemu_check_vcpus,
-	.paused_ns = paused_ns,
+	.paused_ns = kvm_get_paused_ns,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
 	.pause_reason = vms_qemu_pause_reason,

@@ -23,7 +23,7 @@ struct stub_machine {
 	GStringChunk *range_names;
 	/* QEMU's monitor answers behind the stub: it tells the state, and releases the machine. */
 	bool has_monitor;
-	bool held;		 /* between hold() and release() */
+	bool held;		 /* between bare_hold() and bare_release() */
 	bool holding;		 /* the machine stands still by a stop of ours */
 	atomic_bool user_paused; /* the machine stands still by somebody else's stop */
 	uint64_t wait_ns;	 /* hold nothing before that time: a migration was under way */
@@ -199,7 +199,7 @@ static bool begin_hold(struct stub_machine *stub, GError **error)
 	return end_hold(stub, error) && refuse_migrating(stub, migration, error);
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool bare_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	stub_of(machine)->held = begin_hold(stub_of(machine), error);
@@ -258,7 +258,7 @@ static bool end_hold(struct stub_machine *stub, GError **error)
 	return !stub->end_cause || set_ended_error(stub, error);
 }
 
-static bool release(struct vms_machine *machine, int vcpu, GError **error)
+static bool bare_release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	stub_of(machine)->held = false;
@@ -291,7 +291,8 @@ static void take_over_stop(struct stub_machine *stub)
 	stub->holding = true;
 }
 
-static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+static bool bare_read_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			   GError **error)
 {
 	struct stub_machine *stub = stub_of(machine);
 	if (stub->end_cause)
@@ -319,8 +320,8 @@ static bool are_same(const struct vms_regs *told, const struct vms_regs *regs)
  * Segments, which the stub does not tell, by QEMU's monitor behind it: since 7.2 it takes a vCPU's
  * number. Where it does not, or numbers them in another way, they stay unknown.
  */
-static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-			GError **error)
+static bool bare_read_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+				  GError **error)
 {
 	struct stub_machine *stub = stub_of(machine);
 	struct vms_regs told = { 0 };
@@ -338,12 +339,12 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
 	return text;
 }
 
-static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+static bool bare_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct stub_machine *stub = stub_of(machine);
 	bool was_held = stub->held;
 	if ((was_held && stub->end_cause) || !vms_machine_is_memory(machine, pa, size) ||
-	    (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL)))
+	    (!was_held && !bare_hold(machine, VMS_ALL_VCPUS, NULL)))
 		return false;
 	bool read = vms_gdb_read_phys(&stub->gdb, pa, buf, size, NULL);
 	/* The release does not do that for a machine that others have stopped. */
@@ -353,22 +354,22 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 		read = yield_to_watchdog(stub, NULL);
 	else
 		take_over_stop(stub);
-	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+	return (was_held || bare_release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
 /* As of the last hold, because a request would stop the machine. */
-static bool is_paused(struct vms_machine *machine)
+static bool bare_is_paused(struct vms_machine *machine)
 {
 	return stub_of(machine)->user_paused;
 }
 
-static enum vms_machine_end ended(struct vms_machine *machine)
+static enum vms_machine_end bare_get_end(struct vms_machine *machine)
 {
 	return stub_of(machine)->gdb.broken ? VMS_MACHINE_GONE : VMS_MACHINE_GOES_ON;
 }
 
 /* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
-static void end_threads(struct vms_machine *machine)
+static void bare_end_threads(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
 	vms_timer_free(stub->timer);
@@ -379,7 +380,7 @@ static void end_threads(struct vms_machine *machine)
  * Releases a machine that we hold: when its client just goes, a stub leaves a stopped machine
  * stopped. A stub without QEMU's monitor resumes it when the client detaches.
  */
-static void close_machine(struct vms_machine *machine)
+static void bare_close(struct vms_machine *machine)
 {
 	struct stub_machine *stub = stub_of(machine);
 	if (stub->holding && vms_gdb_leave_phys_mode(&stub->gdb, NULL) &&
@@ -396,16 +397,16 @@ static void close_machine(struct vms_machine *machine)
 
 static const struct vms_engine engine = {
 	.name = "gdb",
-	.hold = hold,
-	.release = release,
-	.regs = regs,
-	.system_regs = system_regs,
-	.read_phys = read_phys,
+	.hold = bare_hold,
+	.release = bare_release,
+	.regs = bare_read_regs,
+	.system_regs = bare_read_system_regs,
+	.read_phys = bare_read_phys,
 	.held_read_max = VMS_GDB_HELD_READ_MAX,
-	.is_paused = is_paused,
-	.ended = ended,
-	.end_threads = end_threads,
-	.close = close_machine,
+	.is_paused = bare_is_paused,
+	.ended = bare_get_end,
+	.end_threads = bare_end_threads,
+	.close = bare_close,
 };
 
 /* Reads the memory map by QEMU's monitor behind the stub. Other stubs have another one, or none. */
@@ -480,7 +481,7 @@ struct vms_machine *vms_machine_open_gdb(const char *address, GError **error)
 	stub->gdb.stream.data = stub;
 	if (!vms_stream_connect(&stub->gdb.stream, "gdb stub", address, error) ||
 	    !open_connected(stub, error)) {
-		close_machine(&stub->machine);
+		bare_close(&stub->machine);
 		return NULL;
 	}
 	stub->gdb.stream.give_up_ns = &stub->machine.give_up_ns;

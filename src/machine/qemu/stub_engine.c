@@ -513,7 +513,7 @@ static bool hold_as_it_is(struct vms_qemu_stub *stub, uint64_t resumes, bool *he
 	return true;
 }
 
-static bool hold(struct vms_machine *machine, int vcpu, GError **error)
+static bool stub_hold(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
@@ -566,7 +566,7 @@ static bool hold(struct vms_machine *machine, int vcpu, GError **error)
 	return false;
 }
 
-static bool observe(struct vms_machine *machine, GError **error)
+static bool stub_observe(struct vms_machine *machine, GError **error)
 {
 	if (machine->arch != &vms_arch_x86_64) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
@@ -591,7 +591,7 @@ static bool release_ours(struct vms_qemu_stub *stub, GError **error)
 	return released;
 }
 
-static bool release(struct vms_machine *machine, int vcpu, GError **error)
+static bool stub_release(struct vms_machine *machine, int vcpu, GError **error)
 {
 	(void)vcpu;
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
@@ -702,7 +702,8 @@ bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub)
 	       !vms_stub_check_watcher(stub, NULL);
 }
 
-static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret, GError **error)
+static bool stub_read_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			   GError **error)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	bool monitor_knows = machine->arch == &vms_arch_x86_64;
@@ -729,8 +730,8 @@ static bool regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *re
 }
 
 /* On x86-64 only the monitor has these. What it tells is exact while the machine is stopped. */
-static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-			GError **error)
+static bool stub_read_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+				  GError **error)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	if (machine->arch == &vms_arch_x86_64) {
@@ -753,8 +754,8 @@ static bool system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_r
  * On x86-64 the monitor has them. The stub lacks most of them, and before QEMU 8.0 it has those of
  * x87 in another order.
  */
-static bool wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
-		      GError **error)
+static bool stub_read_wide_regs(struct vms_machine *machine, unsigned vcpu,
+				struct vms_wide_regs *ret, GError **error)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	if (machine->arch == &vms_arch_x86_64)
@@ -782,7 +783,7 @@ static void warn_of_slow_memory(struct vms_qemu_stub *stub)
  * Reads memory through the stub, which works only while the machine stands still. Memory whose
  * place in QEMU's process is known is not read here: if that cannot be read, QEMU has ended.
  */
-static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
+static bool stub_read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	bool was_held = vms_stub_standing(stub) != VMS_NOT_HELD;
@@ -790,7 +791,7 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 	    !vms_machine_is_memory(machine, pa, size))
 		return false;
 	warn_of_slow_memory(stub);
-	if (!was_held && !hold(machine, VMS_ALL_VCPUS, NULL))
+	if (!was_held && !stub_hold(machine, VMS_ALL_VCPUS, NULL))
 		return false;
 	bool read = !vms_stub_is_monitor_only(stub) && vms_stub_begin_requests(stub, NULL);
 	if (read) {
@@ -800,12 +801,12 @@ static bool read_phys(struct vms_machine *machine, uint64_t pa, void *buf, size_
 			vms_gdb_leave_phys_mode(&stub->gdb, NULL);
 		vms_stub_end_requests(stub);
 	}
-	return (was_held || release(machine, VMS_ALL_VCPUS, NULL)) && read;
+	return (was_held || stub_release(machine, VMS_ALL_VCPUS, NULL)) && read;
 }
 
 /* ---- the machine ------------------------------------------------------ */
 
-static bool is_paused(struct vms_machine *machine)
+static bool stub_is_paused(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	enum vms_standing standing = vms_stub_standing(stub);
@@ -816,14 +817,14 @@ static bool is_paused(struct vms_machine *machine)
 }
 
 /* The timer's thread may set the timer until it has ended: the pointer stays valid until then. */
-static void end_threads(struct vms_machine *machine)
+static void stub_end_threads(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	vms_timer_free(stub->timer);
 	stub->timer = NULL;
 }
 
-static void close_machine(struct vms_machine *machine)
+static void stub_close(struct vms_machine *machine)
 {
 	struct vms_qemu_stub *stub = vms_stub_of(machine);
 	enum vms_run_state state;
@@ -851,35 +852,35 @@ static void close_machine(struct vms_machine *machine)
 
 static const struct vms_engine engine = {
 	.name = "qemu",
-	.hold = hold,
-	.observe = observe,
-	.release = release,
-	.regs = regs,
-	.system_regs = system_regs,
-	.wide_regs = wide_regs,
+	.hold = stub_hold,
+	.observe = stub_observe,
+	.release = stub_release,
+	.regs = stub_read_regs,
+	.system_regs = stub_read_system_regs,
+	.wide_regs = stub_read_wide_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
 	.check_vcpus = vms_qemu_check_vcpus,
 	.read_ram = vms_qemu_read_ram,
 	.read_parts = vms_qemu_read_parts,
 	.next_data = vms_qemu_next_data,
-	.read_phys = read_phys,
+	.read_phys = stub_read_phys,
 	.held_read_max = VMS_GDB_HELD_READ_MAX,
-	.is_paused = is_paused,
+	.is_paused = stub_is_paused,
 	.ended = vms_qemu_ended,
 	.resets = vms_qemu_resets,
 	.pause_reason = vms_qemu_pause_reason,
 	.item_text = vms_qemu_item_text,
 	.probes = &vms_stub_probe_engine,
-	.end_threads = end_threads,
-	.close = close_machine,
+	.end_threads = stub_end_threads,
+	.close = stub_close,
 };
 
 struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, GError **error)
 {
 	struct vms_qemu_stub *stub = g_new0(struct vms_qemu_stub, 1);
 	if (!vms_qemu_open(&stub->qemu, addresses, pid, error)) {
-		close_machine(&stub->qemu.machine);
+		stub_close(&stub->qemu.machine);
 		return NULL;
 	}
 	vms_qemu_recover(&stub->qemu);
