@@ -29,6 +29,8 @@ static void print_stats(struct session *session, const struct vms_recording *rec
 		     { "period ns", stats.period_ns },
 		     { "period instructions", stats.period_instructions },
 		     { "guest samples", stats.guest_samples },
+		     { "guest lost", stats.guest_session.lost },
+		     { "guest missed", stats.guest_session.missed },
 		     { "in the guest", stats.in_guest },
 		     { "joined", stats.joined },
 		     { "not joined", stats.in_guest - stats.joined },

@@ -242,6 +242,8 @@ void vms_recording_join(struct vms_recording *recording)
 	};
 	recording->joined = g_hash_table_new_full(hash_joined, equal_joined, g_free, NULL);
 	recording->stats.guest_samples = recording->guest.moments->len;
+	recording->stats.guest_session = recording->guest.stats;
+	recording->stats.is_complete &= recording->guest.is_complete;
 	sort_guest(&joining);
 	for (guint i = 0; i < recording->host.moments->len; i++)
 		join_moment(&joining,

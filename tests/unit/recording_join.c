@@ -28,6 +28,14 @@ static void put_session(GByteArray *out, enum vms_records_system of)
 	vms_fxt_write(out, &event);
 }
 
+/* Ends the session of the current system, with a number of lost samples. */
+static void put_end(GByteArray *out, uint64_t lost)
+{
+	struct vms_fxt_record event = vms_records_event("end", 2, 0);
+	vms_records_add_number(&event, "lost", lost);
+	vms_fxt_write(out, &event);
+}
+
 static void put_process(GByteArray *out, uint32_t pid, const char *comm)
 {
 	struct vms_fxt_record event = vms_records_event("process", 1, pid);
@@ -84,6 +92,7 @@ static GByteArray *begin_file(void)
 		    "ffff0030 10 handle_exit\n");
 	vms_records_put_thread(out, MACHINE, MACHINE, "qemu");
 	vms_records_put_thread(out, MACHINE, WORKER, "IO disk");
+	put_end(out, 3);
 	put_session(out, VMS_RECORDS_GUEST);
 	put_process(out, MACHINE, "init");
 	put_mapping(out, MACHINE, 1, "/sbin/init", 0x10000);
@@ -91,6 +100,7 @@ static GByteArray *begin_file(void)
 	put_symbols(out, VMS_RECORDS_KERNEL, "ffff0010 10 do_syscall\n");
 	put_vcpu_thread(out, 0, VCPU_0);
 	put_vcpu_thread(out, 1, VCPU_1);
+	put_end(out, 5);
 	return out;
 }
 
@@ -227,6 +237,9 @@ static void test_nearest(void)
 	vms_recording_get_stats(recording, &stats);
 	g_assert_cmpuint(stats.in_guest, ==, 8);
 	g_assert_cmpuint(stats.joined, ==, 4);
+	g_assert_true(stats.is_complete);
+	g_assert_cmpuint(stats.session.lost, ==, 3);
+	g_assert_cmpuint(stats.guest_session.lost, ==, 5);
 }
 
 /* A guest alone, in a file from before there were two providers. */
