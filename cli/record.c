@@ -233,6 +233,7 @@ static bool record(struct session *session, const struct options *options,
 	    !write_names(session, file, &stats, error) || !vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
+	tell_losses(&stats.guest_session);
 	tell_failure(session, recorder);
 	if (stats.session.user_only && !options->user)
 		vms_log(VMS_LOG_WARNING,

@@ -44,6 +44,8 @@ static bool write_stats(struct session *session, const struct vms_recording *rec
 		     { "period ns", stats.period_ns },
 		     { "period instructions", stats.period_instructions },
 		     { "guest samples", stats.guest_samples },
+		     { "guest lost", stats.guest_session.lost },
+		     { "guest missed", stats.guest_session.missed },
 		     { "in the guest", stats.in_guest },
 		     { "joined", stats.joined },
 		     { "not joined", stats.in_guest - stats.joined },
@@ -96,7 +98,7 @@ static bool export_profile(struct session *session, struct vms_recording *record
 {
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
 	unsigned flags = 0;
-	if (!profile_flags_parse(options->by, options->processes, false, &flags, error) ||
+	if (!profile_flags_parse(options->by, options->processes, &flags, error) ||
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
 			  &export_options.min_percent, error))
 		return false;
@@ -179,7 +181,8 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
 		  "A node per function (default) or per address", "function|address" },
 		{ "processes", 0, 0, G_OPTION_ARG_STRING, &options.processes,
-		  "A node per process (default), per name, or none", "pid|name|none" },
+		  "A node per process (default), per name, per container or service, or none",
+		  "pid|name|container|none" },
 		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,

@@ -37,6 +37,7 @@ struct vms_recording_stats {
 	 * vCPU executed the guest; how many of these have the guest's stack.
 	 */
 	uint64_t guest_samples, in_guest, joined;
+	struct vms_sampler_stats guest_session; /* beside `session`, which is of the host */
 };
 
 /*

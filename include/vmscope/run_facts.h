@@ -75,7 +75,9 @@ typedef struct vms_run_facts {
 	char *machine_name;
 	char *machine_description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
 	pid_t pid;		   /* of the process that runs the machine; 0 if unknown */
-	char *system;		   /* "Linux"; NULL if no operating system was recognised */
+	/* "Linux"; NULL if no operating system was recognised. With `is_host`: of the guest that
+	 * was recorded, too. */
+	char *system;
 	char *release;
 	char *version;
 	char *hostname;

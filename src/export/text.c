@@ -275,7 +275,7 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 
 	g_string_append_printf(out, "%s\n\n", facts->title);
 	print_machine(out, facts);
-	if (!facts->is_host)
+	if (!facts->is_host || facts->system)
 		print_guest(out, facts);
 	print_end(out, facts);
 	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",

@@ -103,7 +103,8 @@ static GArray *record_space(struct vms_seen_code *seen, const struct vms_sample_
 	/* The idle tasks of all CPUs count as one process. */
 	if (process && (sample->pid || !last))
 		vms_sampler_record_process(seen->sampler, sample->time_ns, sample->pid, 0,
-					   sample->pid ? process->comm : "swapper");
+					   sample->pid ? process->comm : "swapper",
+					   process->container ? process->container : "");
 	g_tree_replace(seen->last_space, (gpointer)pid, GUINT_TO_POINTER(sample->space + 1));
 	return recorded;
 }

@@ -68,10 +68,11 @@ void vms_sampler_lose_samples(struct vms_sampler *sampler, uint32_t cpu, uint64_
 
 /*
  * Records that a process was found or begins a program, or, unless `parent` is 0, that it is a copy
- * of its parent.
+ * of its parent. `container` is as in struct vms_process, or "" for none; NULL: that of before, or
+ * of the parent.
  */
 void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-				uint32_t parent, const char *comm);
+				uint32_t parent, const char *comm, const char *container);
 /*
  * Records a file, to which mappings refer by its number. `build_id` may be NULL; then `stamp` may
  * tell whether a file of this host is the same (vms_file_stamp), or is 0.

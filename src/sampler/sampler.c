@@ -347,10 +347,11 @@ static void put_record(struct vms_sampler *sampler, const struct vms_fxt_record 
 }
 
 void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-				uint32_t parent, const char *comm)
+				uint32_t parent, const char *comm, const char *container)
 {
 	struct vms_fxt_record event = vms_records_event("process", time_ns, pid);
 	vms_records_add_text(&event, "comm", comm);
+	vms_records_add_text(&event, "container", container);
 	if (parent)
 		vms_records_add_number(&event, "parent", parent);
 	put_record(sampler, &event);

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import fxt_format
@@ -20,6 +21,9 @@ from vmscope_command import vmscope
 PARANOID = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
 MAY = os.geteuid() == 0 or PARANOID < 3
 TRACEPOINT = pathlib.Path("/sys/kernel/tracing/events/sched/sched_switch/format")
+# Where version 2 of control groups is, or None.
+UNIFIED = next((folder for folder in map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"))
+                if (folder / "cgroup.procs").exists() and (folder / "cgroup.controllers").exists()), None)
 HERTZ = 1999
 PERIOD_NS = 1e9 / HERTZ
 
@@ -123,6 +127,29 @@ class Record(unittest.TestCase):
         text = vmscope("report", "--format", "folded", file).out
         self.assertRegex(text, rf"sleep \({sleeper.pid}\);\[waiting: S[^;]*\]")
         self.assertAlmostEqual(self.stats(file)["samples"], 50, delta=5)
+
+    @unittest.skipUnless(os.geteuid() == 0 and UNIFIED, "needs root, and control groups of version 2")
+    def test_containers(self):
+        """Of a process that is there, and of a program that begins in the group of another."""
+        group = UNIFIED / f"docker-{'0123456789abcdef' * 4}.scope"
+        group.mkdir()
+        self.addCleanup(group.rmdir)
+        script = f"echo $$ >{group}/cgroup.procs; exec md5sum /dev/zero"
+        for options in (), ("--pid",):
+            file = self.folder / "container"
+            program = ["sh", "-c", script]
+            process = options and subprocess.Popen(program)
+            if process:
+                time.sleep(0.1)
+                vmscope("record", "--pid", process.pid, "-t", "0.3", "-o", file)
+            else:
+                vmscope("record", "-t", "0.3", "-o", file, "--", "timeout", "0.3", *program)
+            text = vmscope("report", "--processes", "container", file).out
+            self.assertRegex(text, r"(?m)^\d+ +[\d.]+% docker-0123456789ab$")
+            if process:
+                process.kill()
+                process.wait()
+        testbed.wait_for(lambda: not (group / "cgroup.procs").read_text(), "the end of the programs")
 
     def test_counts(self):
         """Collected, lost and missed add up to the time that the program has run. The kernel counts

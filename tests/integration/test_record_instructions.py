@@ -33,6 +33,9 @@ def stacks_of(data):
 class RecordInstructions(unittest.TestCase):
     """From the first instruction of the firmware on; the guest's program follows it."""
 
+    arch = "x86_64"
+    program = testbed.GUESTS / "counter.elf"
+
     @classmethod
     def setUpClass(cls):
         testbed.build_guests()
@@ -42,8 +45,8 @@ class RecordInstructions(unittest.TestCase):
 
     def start(self, name, *extra, accel="tcg,thread=multi"):
         self.agent = self.folder / f"agent-{name}"
-        machine = qemu_machine.Machine("-S", "-kernel", testbed.GUESTS / "counter.elf",
-                                       *agent_client.options(self.agent), *extra, smp=1, memory=64, accel=accel)
+        machine = qemu_machine.Machine("-S", "-kernel", self.program, *agent_client.options(self.agent), *extra,
+                                       smp=1, memory=64, accel=accel, arch=self.arch)
         stopping = contextlib.ExitStack()
         stopping.callback(machine.stop)
         self.addCleanup(stopping.close)
