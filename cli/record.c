@@ -76,6 +76,10 @@ static bool add_targets(struct session *session, struct vms_sampler *sampler,
 				   "--all or -- COMMAND");
 		return false;
 	}
+	if (options->name && !*options->name) {
+		usage_error(error, "--name is empty: it is the name of programs, as ps shows it");
+		return false;
+	}
 	return add_number(sampler, "--pid", options->pid, VMS_SAMPLER_PROCESS, error) &&
 	       add_number(sampler, "--tid", options->tid, VMS_SAMPLER_THREAD, error) &&
 	       add_number(sampler, "--job", options->job, VMS_SAMPLER_JOB, error) &&
@@ -217,7 +221,7 @@ static bool record(struct session *session, const struct options *options,
 	struct vms_recording_stats stats;
 	uint64_t duration_ns;
 	if (!session->outputs || session->prints) {
-		usage_error(error, "--output FILE is missing: where to write the recording");
+		usage_error(error, "--output FILE is missing: a recording is written into a file");
 		return false;
 	}
 	if (session->outputs[1]) {
