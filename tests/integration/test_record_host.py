@@ -136,7 +136,7 @@ class Kvm(HostCase):
         for arguments, status, message in (
                 (("--host",), 2, "--host records the threads of a guest's machine, too: name the guest"),
                 (("--host", *self.target, "--pid", 1), 2, "--host records the whole machine"),
-                (("--host", *self.target, "--wall"), 2, "--host excludes --instructions, --wall and --user")):
+                (("--host", *self.target, "--user"), 2, "--host excludes --instructions and --user")):
             run = vmscope("record", "-o", self.folder / "none", *map(str, arguments), check=False)
             self.assertEqual(run.status, status, run.err)
             self.assertIn(message, run.err)
