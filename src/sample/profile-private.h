@@ -13,7 +13,10 @@ struct vms_profile_source {
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */
 	bool leaf_first;
-	const char *const *roles; /* names of the values of VMS_TREE_ROLE; may be NULL */
+	const GPtrArray *roles; /* names of the values of VMS_TREE_ROLE; may be NULL */
+	/* Returns the role of a thread, index in `roles`; -1: none. NULL if no thread has one. */
+	int (*role_of)(void *data, uint32_t pid, uint32_t tid);
+	void *data;
 };
 
 /* Makes a profile. The caller frees it with vms_profile_free. */

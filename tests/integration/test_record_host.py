@@ -3,6 +3,7 @@
 alone, with QEMU's monitor, and with /proc."""
 import collections
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -126,6 +127,10 @@ class Kvm(HostCase):
         """Every format has the samples with the guest's functions; a diff with itself has no change."""
         for name in ("perf", "speedscope", "firefox", "svg", "text"):
             self.assertIn("major", vmscope("report", "--format", name, self.file).out, name)
+        profile = json.loads(vmscope("report", "--format", "firefox", self.file).out)
+        cpus = self.guest.qmp.command("query-cpus-fast")
+        self.assertIn(f"qemu-system-x86 [vCPU 0] ({self.pid}/{cpus[0]['thread-id']})",
+                      [thread["name"] for thread in profile["threads"]])
         binary = gzip.decompress(subprocess.run(
             [testbed.VMSCOPE, "report", "--format", "pprof", self.file], stdout=subprocess.PIPE,
             check=True).stdout)
