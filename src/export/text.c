@@ -120,8 +120,11 @@ static void print_stats(GString *out, const struct vms_run_facts *facts, unsigne
 {
 	const struct vms_sample_stats *stats = &facts->vcpus[vcpu];
 
-	g_string_append_printf(out, "vCPU %u: %" PRIu64 " samples, one every %" PRIu64 " us for ",
-			       vcpu, stats->samples, facts->interval_ns / 1000);
+	g_string_append_printf(out, "vCPU %u: %" PRIu64 " samples, one every %" PRIu64 " %s for ",
+			       vcpu, stats->samples,
+			       facts->interval_instructions ? facts->interval_instructions
+							    : facts->interval_ns / 1000,
+			       facts->interval_instructions ? "instructions" : "us");
 	append_time(out, facts->elapsed_ns);
 	g_string_append_printf(out, ", %" PRIu64 " missed, ", stats->missed);
 	print_failures(out, stats);

@@ -190,6 +190,7 @@ static void read_file(struct vms_recorded_system *system, const struct vms_fxt_r
 		return;
 	file->path = vms_records_text(event, "path");
 	file->build_id = vms_records_text(event, "build id");
+	file->stamp = vms_records_number(event, "stamp");
 }
 
 static void read_process_event(struct vms_recording *recording, const struct vms_fxt_record *record,
@@ -922,16 +923,25 @@ static void describe_guest(const struct vms_recording *recording, struct vms_run
 	vms_run_facts_set_title(facts);
 }
 
+/* Returns the time between two samples of a CPU; the mean if the period is one of instructions. */
+static uint64_t get_interval(const struct vms_recording *recording, uint64_t elapsed_ns)
+{
+	const struct vms_recording_stats *stats = &recording->stats;
+	const uint64_t per_cpu = stats->samples / MAX(recording->shown->cpus, 1);
+	return MAX(stats->period_instructions ? elapsed_ns / MAX(per_cpu, 1) : stats->period_ns, 1);
+}
+
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 {
 	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
 	const bool has_time = recording->last_ns >= recording->first_ns;
-	facts->interval_ns = MAX(recording->stats.period_ns, 1);
+	facts->interval_instructions = recording->stats.period_instructions;
 	facts->begin_ns = recording->shown->begin_ns;
 	facts->begin_utc_ns = (int64_t)recording->stats.begin_real_ns;
 	facts->elapsed_ns = recording->stats.is_complete ? recording->stats.session.elapsed_ns
 			    : has_time			 ? recording->last_ns - recording->first_ns
 							 : 0;
+	facts->interval_ns = get_interval(recording, facts->elapsed_ns);
 	facts->end = recording->stats.is_complete && !recording->failure ? VMS_SAMPLE_COMPLETE
 									 : VMS_SAMPLE_FAILED;
 	facts->error = g_strdup(recording->failure);

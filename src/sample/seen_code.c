@@ -259,9 +259,9 @@ static void record_file(struct vms_seen_code *seen, const struct seen_file *file
 	const bool is_mapped =
 		vms_symbolizer_mapping(seen->symbolizer, file->space, file->va, &mapping) &&
 		mapping.file == file->id;
-	vms_sampler_record_file(seen->sampler, file->number, file->name,
-				is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
-							    : NULL);
+	vms_sampler_record_file(
+		seen->sampler, file->number, file->name,
+		is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary) : NULL, 0);
 	if (is_mapped && vms_mappings_functions(&mapping))
 		record_functions(seen, file, &mapping, offsets, n, out);
 }

@@ -3,6 +3,7 @@
 instruction that is, is QEMU's own log of all that it executes."""
 import contextlib
 import pathlib
+import re
 import struct
 import tempfile
 import unittest
@@ -81,6 +82,9 @@ class RecordInstructions(unittest.TestCase):
                              accel="tcg,thread=multi,one-insn-per-tb=on")
         executed = coverage.ExecLog(log).blocks
         self.assertGreater(len(stacks), 3)
+        self.assertIn(f"every {PERIOD} instructions", vmscope("report", self.folder / "truth").out)
+        weights = re.findall(r" (\d+) (\S+):", vmscope("report", "--format", "perf", self.folder / "truth").out)
+        self.assertEqual(weights, [(str(PERIOD), "instructions")] * len(stacks))
         self.assertEqual([stack[0] for stack in stacks],
                          [executed[n * PERIOD - 1] for n in range(1, len(stacks) + 1)])
 

@@ -90,10 +90,11 @@ struct host_engine {
 
 /* ---- running processes ------------------------------------------------------------ */
 
-static void record_file(uint32_t number, const char *path, const char *build_id, void *data)
+static void record_file(uint32_t number, const char *path, const struct vms_file_identity *identity,
+			void *data)
 {
 	const struct host_engine *engine = data;
-	vms_sampler_record_file(engine->sampler, number, path, build_id);
+	vms_sampler_record_file(engine->sampler, number, path, identity->build_id, identity->stamp);
 }
 
 static void record_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid,
@@ -599,12 +600,15 @@ static bool is_dropped(const struct host_engine *engine, uint32_t pid)
 	return engine->names && !vms_name_filter_has(engine->names, (pid_t)pid);
 }
 
-static void add_waiting(const struct vms_sample_record *sample, void *data)
+static bool add_waiting(const struct vms_sample_record *sample, uint64_t more, void *data)
 {
 	struct host_engine *engine = data;
 	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)sample->pid)))
 		record_process(engine, (pid_t)sample->pid, sample->time_ns);
-	vms_sampler_add_sample(engine->sampler, sample, vms_clock_now_ns());
+	if (vms_sampler_add_sample(engine->sampler, sample, vms_clock_now_ns()))
+		return true;
+	vms_sampler_lose_samples(engine->sampler, sample->vcpu, more);
+	return false;
 }
 
 /* The first frame that does not only put a thread to sleep is what it waits in. */
