@@ -2,11 +2,8 @@
 /* Makes the list of a profile's samples and threads. */
 #pragma once
 
-#include "sample/profile-private.h"
-#include "sample/sample_times.h"
-#include "sample/tree.h"
+#include "sample/profile_source.h"
 #include <vmscope/profile.h>
-#include <vmscope/symbolizer.h>
 
 struct vms_profile_samples {
 	const struct vms_profile_source *source;

@@ -18,8 +18,11 @@ from vmscope_command import vmscope
 
 @unittest.skipUnless(MAY, "the sysctl kernel.perf_event_paranoid forbids perf events")
 class Translated(HostCase):
-    """A Linux guest under TCG, by the agent."""
+    """A Linux guest under TCG, by the agent: seldom enough that the kicks for samples of the guest, in which
+    vCPUs wait when the host is busy, are a small part of QEMU's time."""
     make = test_agent_engine.LinuxGuest
+    hertz = 99
+    seconds = 3
 
     @classmethod
     def start(cls):
