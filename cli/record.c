@@ -127,8 +127,8 @@ static bool check_host(const struct session *session, const struct options *opti
 	else if (options->pid || options->tid || options->job || options->name || options->cgroup)
 		usage_error(error,
 			    "--host records the whole machine: give no targets in the guest");
-	else if (options->instructions || options->wall || options->user)
-		usage_error(error, "--host excludes --instructions, --wall and --user");
+	else if (options->instructions || options->user)
+		usage_error(error, "--host excludes --instructions and --user");
 	else
 		return true;
 	return false;
@@ -164,6 +164,8 @@ static bool make_sessions(struct session *session, const struct options *options
 	own.guest = session->guest;
 	if (options->host && !add_host(session, &own, recorder, error))
 		return false;
+	/* A thread of the guest that waits is on no vCPU: it has no thread of the host above it. */
+	own.wall = options->wall && !options->host;
 	struct vms_sampler *sampler = vms_sampler_new(
 		names_guest ? vms_sampler_engine_guest() : vms_sampler_engine_host(), &own, error);
 	if (!sampler)
