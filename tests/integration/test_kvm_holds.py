@@ -3,6 +3,7 @@
 holder, the monitor and its threads."""
 import os
 import re
+import resource
 import signal
 import time
 import unittest
@@ -190,6 +191,28 @@ class TestHolding(Case):
             self.assertEqual(error_code(two.do("hold")), BUSY)
             one.do("release")
         self.check_after(monitor)
+
+    def test_other_tool_ends(self):
+        """It puts back which registers KVM stores at any moment, also in that of a hold."""
+        monitor = self.start(COUNTS)
+        with tool_for(monitor) as tool:
+            monitor.do("forget")
+            for _ in range(500):
+                self.assertEqual(tool.do("hold 0"), "ok")
+                counted, = monitor.numbers("rounds")
+                counting = int(registers(tool.do("regs 0"))["r12"], 16)
+                self.assertIn(counting - counted, (0, 1))
+                self.assertEqual(tool.do("release 0"), "ok")
+
+    def test_few_files(self):
+        """A vCPU's thread takes two open files."""
+        monitor = self.start(*[SPINS] * 8)
+        for hard in (1024, 18):
+            with self.subTest(hard=hard):
+                run = self.vmscope("regs", monitor, check=False, preexec_fn=lambda limit=hard:
+                                   resource.setrlimit(resource.RLIMIT_NOFILE, (18, limit)))
+                self.assertEqual(run.status, int(hard == 18), run.err)
+                self.assertEqual("ulimit -n" in run.err, hard == 18, run.err)
 
     def test_other_tracer(self):
         monitor = self.start(SPINS)
