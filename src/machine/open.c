@@ -105,9 +105,16 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	return NULL;
 }
 
-/* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */
+/* A process that stands still answers nothing: that need not be found out by waiting for it. */
 static bool check_runs(pid_t pid, GError **error)
 {
+	if (vms_process_is_frozen(pid)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+			    "process %d is frozen with its control group, as in a paused "
+			    "container, and answers nothing until that goes on",
+			    (int)pid);
+		return false;
+	}
 	for (unsigned ms = 0; vms_process_is_stopped(pid); ms += LOOK_MS) {
 		if (ms >= STOPPED_MS) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,

@@ -2,6 +2,7 @@
 """vCPUs of any KVM monitor, held one by one: whatever they do, and whatever becomes of vmscope, its
 holder, the monitor and its threads."""
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -13,7 +14,7 @@ from kvm_case import KNOWN, Case, counts_on, holders, tool_for, traced
 from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS
 from machine_tool import BUSY, CLOSED, INVALID_STATE, error_code, registers
 from testbed import ANSWER_SECONDS, wait_for
-from vmscope_command import start_vmscope
+from vmscope_command import start_vmscope, vmscope
 
 
 class TestHolding(Case):
@@ -213,6 +214,54 @@ class TestHolding(Case):
                                    resource.setrlimit(resource.RLIMIT_NOFILE, (18, limit)))
                 self.assertEqual(run.status, int(hard == 18), run.err)
                 self.assertEqual("ulimit -n" in run.err, hard == 18, run.err)
+
+    def freeze(self, monitor):
+        """Freezes it, by each kind of control groups that this host has, until the next."""
+        for place, name, frozen, thawed in (
+                ("freezer", "freezer.state", "FROZEN", "THAWED"),
+                ("unified", "cgroup.freeze", "1", "0"), ("", "cgroup.freeze", "1", "0")):
+            top = pathlib.Path("/sys/fs/cgroup", place)
+            group = top / f"vmscope-{monitor.pid}"
+            if not (top / "cgroup.procs").exists() or not os.access(top, os.W_OK):
+                continue
+            group.mkdir()
+            (group / "cgroup.procs").write_text(str(monitor.pid))
+            try:
+                (group / name).write_text(frozen)
+                yield group
+            finally:
+                (group / name).write_text(thawed)
+                (top / "cgroup.procs").write_text(str(monitor.pid))
+                group.rmdir()
+
+    def test_frozen(self):
+        monitor = self.start(COUNTS)
+        target = monitor.target
+        tried = 0
+        for group in self.freeze(monitor):
+            with self.subTest(group=group):
+                wait_for(lambda: vmscope("regs", *target, check=False).status == 1, "the freezer")
+                self.assertIn("frozen with its control group",
+                              vmscope("regs", *target, check=False).err)
+            tried += 1
+        if not tried:
+            self.skipTest("no control group may be made here")
+        counts_on(monitor, 0)
+        self.check_after(monitor)
+
+    def test_other_tracer_meanwhile(self):
+        """A debugger of a vCPU for a moment: its samples are missing, and sampling goes on."""
+        monitor = self.start(CALLS, CALLS)
+        run = start_vmscope("sample", *monitor.target, "-F", 100, "-t", 2)
+        wait_for(lambda: holders(monitor), "vmscope to attach")
+        time.sleep(0.5)
+        with traced(monitor.numbers("threads")[1]) as tracer:
+            time.sleep(0.5)
+        out, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertIn(f"traced by process {tracer.pid} (python", err)
+        self.assertIn("complete after 2.", out)
+        self.check_after(monitor)
 
     def test_other_tracer(self):
         monitor = self.start(SPINS)
