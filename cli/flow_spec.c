@@ -32,8 +32,8 @@ char *flow_spec_explain(void)
 		"  EXPRESSION       a value, as \"count\", \"file->f_path.dentry->d_name.name\",\n"
 		"                   \"*sk\", \"u32(rsi+8)\", \"pid\"\n"
 		"  comm             the name of the current process\n"
-		"  stack            the call stack: the kernel's, and where a program has called "
-		"it\n"
+		"  stack            the call stack: of the kernel, and of the program\n"
+		"  kstack, ustack   only one of both\n"
 		"  mem(ADDRESS,N)   N bytes of memory, as \"mem(rsi+rcx*8+16,32)\"\n"
 		"  str(ADDRESS[,N]) a string, of 128 bytes at most or N\n"
 		"  break            stop the machine at the hit, and leave it so\n"
@@ -131,6 +131,22 @@ static bool is_register(const struct vms_arch *arch, const char *name)
 	       (vms_wide_find(arch, name, &wide) && wide.kind != VMS_WIDE_TABLE);
 }
 
+/* True for "stack", "kstack" and "ustack". */
+static bool find_stack(const char *entry, enum vms_stack_frames *ret)
+{
+	static const char *const names[] = {
+		[VMS_STACK_BOTH] = "stack",
+		[VMS_STACK_KERNEL] = "kstack",
+		[VMS_STACK_USER] = "ustack",
+	};
+	for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+		*ret = (enum vms_stack_frames)i;
+		if (g_str_equal(entry, names[i]))
+			return true;
+	}
+	return false;
+}
+
 bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const char *entry,
 			 GError **error)
 {
@@ -144,8 +160,8 @@ bool flow_spec_add_entry(struct session *session, struct vms_probe *probe, const
 	else if (!vms_probe_has_argument(probe, entry) &&
 		 is_register(vms_machine_arch(session->machine), entry))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_REGISTER, .reg = entry };
-	else if (g_str_equal(entry, "stack") && !vms_probe_has_argument(probe, entry))
-		made = (struct vms_entry) { .kind = VMS_ENTRY_STACK };
+	else if (find_stack(entry, &made.frames) && !vms_probe_has_argument(probe, entry))
+		made = (struct vms_entry) { .kind = VMS_ENTRY_STACK, .frames = made.frames };
 	else if (g_str_equal(entry, "comm"))
 		made = (struct vms_entry) { .kind = VMS_ENTRY_STRING,
 					    .name = entry,

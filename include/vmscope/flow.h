@@ -43,9 +43,9 @@ enum vms_entry_kind {
 	VMS_ENTRY_TYPED, /* an expression, by its type: see vms_probe_set_condition */
 	/*
 	 * The call stack: vms_flow_value_stack. It has the frames of the kernel, from the innermost
-	 * outwards, and the frame of the program that has called the kernel. At a hit in a program,
-	 * it has the frames that frame pointers lead to. The hit only copies registers and stack
-	 * memory. vmscope finds the frames later.
+	 * outwards, and those of the program, by the unwind tables of its files. The hit only
+	 * copies registers and stack memory: 16 KiB of the kernel's, 32 KiB of the program's.
+	 * vmscope finds the frames later.
 	 */
 	VMS_ENTRY_STACK,
 	/*
@@ -60,6 +60,13 @@ enum vms_entry_kind {
 	 */
 	VMS_ENTRY_PIECES,
 	VMS_ENTRY_N_KINDS,
+};
+
+/* Which frames a stack has. */
+enum vms_stack_frames {
+	VMS_STACK_BOTH,
+	VMS_STACK_KERNEL, /* those of the kernel: this costs less */
+	VMS_STACK_USER,	  /* those of the program */
 };
 
 /*
@@ -89,6 +96,7 @@ struct vms_entry {
 	const char *limit;     /* PIECES: how many of all bytes count; all if NULL */
 	unsigned n_items;      /* lists: the limit of items or pieces, 1 to 32 */
 	unsigned pointer_size; /* lists: of an address in the guest's array; 0: 8 bytes, else 4 */
+	enum vms_stack_frames frames; /* STACK */
 	vms_flow_callback callback;
 	void *data;		   /* of the callback */
 	void (*free_data)(void *); /* called when the probe is freed; may be NULL */
@@ -300,7 +308,8 @@ struct vms_flow_value {
 /*
  * Gets the stack of a value of kind STACK, which has at most VMS_STACK_DEFAULT frames. Their `sp`
  * is 0. The guest's symbolizer knows their numbers of loaded code, which are not valid in a report
- * from a file. False if the value is not known, or not a stack.
+ * from a file. `code` of a program's frame is its address space (vms_symbolizer_process), or
+ * VMS_NO_SPACE. False if the value is not known, or not a stack.
  */
 bool vms_flow_value_stack(const struct vms_flow_value *value, struct vms_stack *ret);
 /* Gets an item of a value that is a list. False if the list has fewer items. */

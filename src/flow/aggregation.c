@@ -43,7 +43,7 @@ void vms_aggregation_find_stacks(const struct vms_aggregation *aggregation,
 		const bool is_stack = vms_probe_entry_kind(key, i) == VMS_ENTRY_STACK;
 		if (is_stack)
 			g_array_append_val(stacks, number);
-		number += is_stack ? vms_flow_stack_raw(arch) : 1;
+		number += is_stack ? vms_stack_raw_count(arch) : 1;
 	}
 }
 

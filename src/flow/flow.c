@@ -4,9 +4,11 @@
 #include "flow/aggregate.h"
 #include "flow/record.h"
 #include "flow/report.h"
+#include <string.h>
 #include <vmscope/log.h>
 
-#define WAIT_MS 50 /* for hits, until the thread checks again whether the flow has to end */
+#define DEFERRED_MAX 1000 /* hits whose stacks are not walked yet */
+#define WAIT_MS	     50	  /* for hits, until the thread checks again whether the flow has to end */
 
 struct vms_flow {
 	gatomicrefcount refs;
@@ -30,6 +32,12 @@ struct vms_flow {
 	struct vms_probes *probes; /* while it is enabled, and until its thread is joined */
 	GThread *thread;
 	GError *failure; /* NULL if it has ended by its limit or by vms_flow_disable */
+
+	/*
+	 * Hits of a flow with stacks. They may come while the machine is held, but to walk a stack,
+	 * files are read. So the flow's thread records them later.
+	 */
+	GAsyncQueue *deferred; /* struct deferred * */
 
 	GMutex walking;			/* of the fields below; taken before `lock` */
 	struct vms_flow_walker *walker; /* NULL until needed, or if stacks cannot be walked */
@@ -88,6 +96,7 @@ struct vms_flow *vms_flow_new(struct vms_machine *machine, struct vms_guest *gue
 	g_cond_init(&flow->ended);
 	g_mutex_init(&flow->walking);
 	flow->walked = g_byte_array_new();
+	flow->deferred = g_async_queue_new_full(g_free);
 	g_queue_init(&flow->records);
 	flow->places = g_ptr_array_new_with_free_func(unref_place);
 	flow->taken = g_hash_table_new(hash_place, is_same_place);
@@ -113,6 +122,7 @@ void vms_flow_unref(struct vms_flow *flow)
 	vms_probe_unref(flow->options.common);
 	vms_flow_walker_free(flow->walker);
 	g_byte_array_unref(flow->walked);
+	g_async_queue_unref(flow->deferred);
 	vms_guest_unref(flow->guest);
 	vms_machine_unref(flow->machine);
 	g_mutex_clear(&flow->walking);
@@ -328,8 +338,8 @@ static bool walk_stacks(struct vms_flow *flow, const struct vms_flow_place *plac
 	if (!flow->walker)
 		flow->walker = vms_flow_walker_new(flow->guest);
 	g_byte_array_set_size(flow->walked, 0);
-	if (!vms_flow_walk_stacks(flow->walker, place->arch, place->stacks, flow->aggregation,
-				  hit->values, hit->size, flow->walked))
+	if (!vms_flow_walk_stacks(flow->walker, place->arch, place->stacks, hit->values, hit->size,
+				  flow->walked))
 		return false;
 	hit->values = flow->walked->data;
 	hit->size = flow->walked->len;
@@ -401,6 +411,76 @@ static void add_record(const struct vms_hit *hit, void *data)
 	vms_flow_record_unref(record);
 }
 
+/* True if hits are counted in vmscope, and not by the machine. */
+static bool counts_in_vmscope(const struct vms_flow *flow)
+{
+	return flow->aggregation && vms_aggregation_has_stacks(flow->aggregation);
+}
+
+/* ---- hits that are deferred ---------------------------------------------------------------- */
+
+/* A hit, and its values. */
+struct deferred {
+	struct vms_hit hit;
+	uint8_t values[];
+};
+
+/* Records or counts a hit. */
+static void take_hit(const struct vms_hit *hit, void *data)
+{
+	const struct vms_flow *flow = data;
+	if (counts_in_vmscope(flow))
+		add_hit(hit, data);
+	else
+		add_record(hit, data);
+}
+
+/*
+ * The same, but later if the machine is held. Callbacks would miss the memory of the held machine,
+ * so flows with callbacks do not defer hits.
+ */
+static void take_or_defer_hit(const struct vms_hit *hit, void *data)
+{
+	struct vms_flow *flow = data;
+	if (!hit->regs) {
+		take_hit(hit, data);
+		return;
+	}
+	if (g_async_queue_length(flow->deferred) >= DEFERRED_MAX) {
+		count_lost(flow);
+		return;
+	}
+	struct deferred *deferred = g_malloc(sizeof(*deferred) + hit->size);
+	deferred->hit = *hit;
+	deferred->hit.regs = NULL;
+	deferred->hit.values = deferred->values;
+	if (hit->size)
+		memcpy(deferred->values, hit->values, hit->size);
+	g_async_queue_push(flow->deferred, deferred);
+}
+
+static void take_deferred_hits(struct vms_flow *flow)
+{
+	struct deferred *deferred;
+	while ((deferred = g_async_queue_try_pop(flow->deferred))) {
+		take_hit(&deferred->hit, flow);
+		g_free(deferred);
+	}
+}
+
+/* True if some place has stacks, and none has callbacks. */
+static bool defers_hits(const struct vms_flow *flow)
+{
+	bool has_stacks = false;
+	for (guint i = 0; i < flow->places->len; i++) {
+		const struct vms_flow_place *place = flow->places->pdata[i];
+		if (calls_back(place))
+			return false;
+		has_stacks |= place->stacks != NULL;
+	}
+	return has_stacks;
+}
+
 static bool must_end(struct vms_flow *flow)
 {
 	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&flow->lock);
@@ -429,9 +509,11 @@ static gpointer run_flow(gpointer data)
 	GError *failure = NULL;
 	while (!failure && !must_end(flow) && vms_probes_is_armed(flow->probes)) {
 		vms_machine_take_hits(flow->machine, WAIT_MS, &failure);
+		take_deferred_hits(flow);
 		warn_of_reset(flow);
 	}
 	vms_probes_disarm(flow->probes, failure ? NULL : &failure);
+	take_deferred_hits(flow);
 	g_mutex_lock(&flow->lock);
 	flow->failure = failure;
 	flow->is_enabled = false;
@@ -460,12 +542,6 @@ static struct vms_flow_progress sum_progress(const struct vms_flow *flow)
 static void add_entry(const struct vms_tally_entry *entry, void *data)
 {
 	vms_aggregate_add(data, entry);
-}
-
-/* True if hits are counted in vmscope, and not by the machine. */
-static bool counts_in_vmscope(const struct vms_flow *flow)
-{
-	return flow->aggregation && vms_aggregation_has_stacks(flow->aggregation);
 }
 
 /* Adds the tallies of the probes. The caller holds the lock. */
@@ -520,7 +596,7 @@ static struct vms_probes *arm_places(struct vms_flow *flow, uint64_t max_hits, G
 		.n = places->len,
 		.vcpu = flow->options.one_vcpu ? (int)flow->options.vcpu : VMS_ALL_VCPUS,
 		.max_hits = max_hits,
-		.hit = counts_in_vmscope(flow) ? add_hit : add_record,
+		.hit = defers_hits(flow) ? take_or_defer_hit : take_hit,
 		.data = flow,
 		.tally = flow->aggregation && !counts_in_vmscope(flow) ? &flow->aggregation->shape
 								       : NULL,

@@ -222,11 +222,22 @@ static char *add_typed(const struct vms_probe *probe, const struct vms_entry *en
 		       : NULL;
 }
 
-static char *add_stack(const struct vms_probe *probe, GArray *ops, GError **error)
+static char *add_stack(const struct vms_probe *probe, const struct vms_entry *entry, GArray *ops,
+		       GError **error)
 {
-	if (vms_flow_stack_raw(probe->arch)) {
-		vms_flow_stack_collect(probe->arch, probe->guest, ops);
-		return g_strdup("stack");
+	static const char *const names[] = {
+		[VMS_STACK_BOTH] = "stack",
+		[VMS_STACK_KERNEL] = "kstack",
+		[VMS_STACK_USER] = "ustack",
+	};
+	if ((unsigned)entry->frames >= G_N_ELEMENTS(names)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
+			    "unknown frames of a stack");
+		return NULL;
+	}
+	if (vms_stack_raw_count(probe->arch)) {
+		vms_stack_raw_collect(probe->arch, probe->guest, entry->frames, ops);
+		return g_strdup(names[entry->frames]);
 	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
 		    "cannot collect stacks at hits: not supported for %s", probe->arch->name);
@@ -246,7 +257,7 @@ static char *add_entry(const struct vms_probe *probe, const struct vms_entry *en
 	case VMS_ENTRY_STRING: return add_pointed(probe, entry, ops, error);
 	case VMS_ENTRY_STRINGS:
 	case VMS_ENTRY_PIECES: return add_list(probe, entry, ops, error);
-	case VMS_ENTRY_STACK: return add_stack(probe, ops, error);
+	case VMS_ENTRY_STACK: return add_stack(probe, entry, ops, error);
 	case VMS_ENTRY_CALLBACK:
 		if (entry->callback)
 			return g_strdup("callback");
@@ -728,7 +739,7 @@ unsigned vms_probe_find_stacks(const struct vms_probe *probe, unsigned first, GA
 		const struct entry *entry = get_entry(probe, i);
 		if (entry->kind == VMS_ENTRY_STACK) {
 			g_array_append_val(stacks, first);
-			first += vms_flow_stack_raw(probe->arch);
+			first += vms_stack_raw_count(probe->arch);
 		} else {
 			first += count_values(entry, VMS_VALUE_COLLECTED);
 		}

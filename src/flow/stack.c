@@ -4,148 +4,10 @@
 #include "capture/capture.h"
 #include "guest/follower.h"
 #include "guest/kernel_code.h"
-#include "guest/processes.h"
 #include "guest/unwind_info.h"
-#include "probe/program_writer.h"
 #include <string.h>
 
-/*
- * Bytes that are copied from the stack pointer upwards: the size of a kernel's stack. TASK_BYTES is
- * the size of the second part, the end of the task's stack. It is copied if the vCPU uses another
- * stack, which interrupts and exceptions have.
- */
-#define STACK_BYTES	16384u
-#define TASK_BYTES	8192u
-#define USUAL_TASK_SIZE 16384u
-
-/* The raw values after those of registers. */
-enum { RAW_STACK, RAW_TASK_VA, RAW_TASK, N_RAW };
-
 _Static_assert(sizeof(struct vms_flow_stack_frame) == 16, "a frame has no padding");
-
-unsigned vms_flow_stack_raw(const struct vms_arch *arch)
-{
-	size_t n;
-	return vms_walk_registers(arch, &n) ? (unsigned)n + N_RAW : 0;
-}
-
-/* ---- where the hit happens ------------------------------------------------------------- */
-
-/* Leaves the address of the lowest byte of the current task's stack. */
-static void push_task_stack(const struct vms_guest *guest, uint32_t offset, GArray *ops)
-{
-	vms_guest_add_current(guest, ops);
-	vms_program_load(ops, sizeof(uint64_t), offset);
-}
-
-/*
- * Leaves the address of the part of the task's stack that is copied. The address becomes unknown,
- * by a division by 0, if the vCPU uses this stack already, or if it executes a program.
- */
-static void push_task_part(const struct vms_arch *arch, const struct vms_guest *guest, GArray *ops)
-{
-	struct vms_task_layout layout;
-	if (!vms_guest_task_layout(guest, &layout) || !layout.stack) {
-		vms_program_push(ops, 0);
-		vms_program_push(ops, 0);
-		vms_program_do(ops, VMS_OP_DIVIDE);
-		return;
-	}
-	const uint32_t size = layout.stack_size ? layout.stack_size : USUAL_TASK_SIZE;
-	push_task_stack(guest, layout.stack, ops);
-	vms_program_push(ops, size - MIN(size, TASK_BYTES));
-	vms_program_do(ops, VMS_OP_ADD);
-	vms_program_push(ops, size);
-	vms_program_register(ops, arch->sp);
-	push_task_stack(guest, layout.stack, ops);
-	vms_program_do(ops, VMS_OP_SUBTRACT);
-	vms_program_do(ops, VMS_OP_LESS_OR_EQUAL); /* size <= sp - stack */
-	vms_program_register(ops, arch->sp);
-	vms_program_push(ops, 63);
-	vms_program_do(ops, VMS_OP_SHIFT_RIGHT);
-	vms_program_do(ops, VMS_OP_AND);
-	vms_program_do(ops, VMS_OP_DIVIDE);
-}
-
-void vms_flow_stack_collect(const struct vms_arch *arch, const struct vms_guest *guest, GArray *ops)
-{
-	size_t n;
-	const uint8_t *regs = vms_walk_registers(arch, &n);
-	for (size_t i = 0; i < n; i++) {
-		vms_program_register(ops, regs[i]);
-		vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
-	}
-	vms_program_register(ops, arch->sp);
-	vms_program_add(ops, VMS_OP_COLLECT_READABLE, STACK_BYTES, 0);
-	push_task_part(arch, guest, ops); /* no register has the address, so it is collected, too */
-	vms_program_do(ops, VMS_OP_DUPLICATE);
-	vms_program_add(ops, VMS_OP_COLLECT, sizeof(uint64_t), 0);
-	vms_program_add(ops, VMS_OP_COLLECT_READABLE, TASK_BYTES, 0);
-}
-
-/* ---- values that come ------------------------------------------------------------------- */
-
-/* Values that are taken one after another. */
-struct taken {
-	const uint8_t *at, *end;
-};
-
-static bool take_value(struct taken *values, struct vms_value_head *head, const uint8_t **bytes)
-{
-	if ((size_t)(values->end - values->at) < sizeof(*head))
-		return false;
-	memcpy(head, values->at, sizeof(*head));
-	*bytes = values->at + sizeof(*head);
-	if (head->size > (size_t)(values->end - *bytes))
-		return false;
-	values->at = *bytes + head->size;
-	return true;
-}
-
-/* Takes a number. Sets it to 0 and `*is_known` to false if it could not be read. */
-static bool take_number(struct taken *values, uint64_t *ret, bool *is_known)
-{
-	struct vms_value_head head;
-	const uint8_t *bytes;
-	*ret = 0;
-	if (!take_value(values, &head, &bytes))
-		return false;
-	*is_known = head.size == sizeof(*ret);
-	if (*is_known)
-		memcpy(ret, bytes, sizeof(*ret));
-	return true;
-}
-
-static bool take_part(struct taken *values, uint64_t va, struct vms_stack_part *ret)
-{
-	struct vms_value_head head;
-	if (!take_value(values, &head, &ret->bytes))
-		return false;
-	ret->va = va;
-	ret->size = head.size;
-	return true;
-}
-
-/* Takes the raw values of a stack. `copied->regs` has the other registers already. */
-static bool take_stack(struct taken *values, const struct vms_arch *arch,
-		       struct vms_copied_stack *copied)
-{
-	size_t n;
-	const uint8_t *regs = vms_walk_registers(arch, &n);
-	bool is_known;
-	uint64_t value;
-	for (size_t i = 0; i < n; i++) {
-		if (!take_number(values, &value, &is_known))
-			return false;
-		if (is_known)
-			vms_regs_set(&copied->regs, regs[i], value);
-		else
-			vms_regs_assume(&copied->regs, regs[i], 0);
-	}
-	return take_part(values, copied->regs.value[arch->sp], &copied->parts[0]) &&
-	       take_number(values, &value, &is_known) &&
-	       take_part(values, value, &copied->parts[1]);
-}
 
 /* ---- walking ----------------------------------------------------------------------------- */
 
@@ -154,6 +16,8 @@ struct vms_flow_walker {
 	struct vms_memory *memory; /* of the kernel */
 	struct vms_regs regs;	   /* to translate the kernel's addresses */
 	struct vms_stack stack;	   /* of the hit */
+	struct vms_user_copy user; /* of the hit */
+	uint32_t space;		   /* of the program's frames */
 };
 
 struct vms_flow_walker *vms_flow_walker_new(struct vms_guest *guest)
@@ -187,13 +51,46 @@ static bool is_code_outdated(const struct vms_flow_walker *walker)
 	return false;
 }
 
-static void walk_stack(struct vms_flow_walker *walker, const struct vms_copied_stack *copied)
+/* Walks the kernel's frames. True if a program's frames follow, whose registers are `*user`. */
+static bool walk_kernel(struct vms_flow_walker *walker, const struct vms_copied_stack *copied,
+			struct vms_regs *user)
 {
-	vms_walk_copied(walker->guest, walker->memory, copied, VMS_STACK_DEFAULT, &walker->stack);
-	if (is_code_outdated(walker) && vms_guest_refresh(walker->guest, NULL))
-		vms_walk_copied(walker->guest, walker->memory, copied, VMS_STACK_DEFAULT,
-				&walker->stack);
+	bool is_user;
+	for (unsigned tries = 0;; tries++) {
+		is_user = vms_walk_copied_to_user(walker->guest, walker->memory, copied,
+						  VMS_STACK_DEFAULT, &walker->stack, user);
+		if (tries || !is_code_outdated(walker) || !vms_guest_refresh(walker->guest, NULL))
+			break;
+	}
 	vms_capture_note_code(walker->guest, &walker->stack);
+	return is_user;
+}
+
+/*
+ * Walks the program's frames. If the copy does not begin at the stack pointer that the kernel's
+ * frames lead to, it is of something else: the walk ends at the first frame then.
+ */
+static void walk_user(struct vms_flow_walker *walker, const struct vms_arch *arch,
+		      const struct vms_stack_raw *raw, const struct vms_regs *regs)
+{
+	struct vms_user_copy *copy = &walker->user;
+	const bool is_its = raw->user.va == regs->value[arch->sp];
+	copy->process = raw->has_process ? vms_guest_process(walker->guest, &raw->task) : NULL;
+	copy->regs = *regs;
+	copy->size = is_its ? MIN(raw->user.size, VMS_USER_COPY_SIZE) : 0;
+	memcpy(copy->bytes, raw->user.bytes, copy->size);
+	walker->space = copy->process ? copy->process->index : VMS_NO_SPACE;
+	if (copy->process) {
+		vms_capture_finish(walker->guest, walker->memory, VMS_STACK_DEFAULT, copy,
+				   &walker->stack);
+		vms_guest_read_files(walker->guest);
+		return;
+	}
+	const struct vms_copied_stack copied = {
+		.regs = *regs, .parts = { { regs->value[arch->sp], copy->bytes, copy->size } }
+	};
+	vms_walk_copied_user(walker->guest, walker->memory, NULL, &copied, VMS_STACK_DEFAULT,
+			     &walker->stack);
 }
 
 static void append_value(GByteArray *out, enum vms_value_status status, const GByteArray *bytes)
@@ -204,21 +101,21 @@ static void append_value(GByteArray *out, enum vms_value_status status, const GB
 		g_byte_array_append(out, bytes->data, bytes->len);
 }
 
-static void append_stack(GByteArray *out, const struct vms_stack *stack, bool kernel_only)
+static void append_stack(const struct vms_flow_walker *walker, bool user_only, GByteArray *out)
 {
-	const bool is_cut = kernel_only && stack->n_kernel > 0;
-	const unsigned n = is_cut ? stack->n_kernel : stack->n;
+	const struct vms_stack *stack = &walker->stack;
+	const unsigned first = user_only ? stack->n_kernel : 0;
 	const struct vms_flow_stack_head head = {
 		GUINT32_TO_LE((uint32_t)stack->kernel_end),
-		GUINT32_TO_LE((uint32_t)(is_cut ? stack->kernel_end : stack->end)),
+		GUINT32_TO_LE((uint32_t)stack->end),
 	};
 	g_autoptr(GByteArray) bytes = g_byte_array_sized_new(VMS_FLOW_STACK_SIZE);
 	g_byte_array_append(bytes, (const guint8 *)&head, sizeof(head));
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = first; i < stack->n; i++) {
 		const struct vms_frame *from = &stack->frame[i];
 		const struct vms_flow_stack_frame frame = {
 			GUINT64_TO_LE(from->pc),
-			GUINT32_TO_LE(from->code),
+			GUINT32_TO_LE(from->is_user ? walker->space : from->code),
 			GUINT32_TO_LE((from->is_return ? VMS_FLOW_STACK_RETURN : 0) |
 				      (from->is_user ? VMS_FLOW_STACK_USER : 0)),
 		};
@@ -229,40 +126,41 @@ static void append_stack(GByteArray *out, const struct vms_stack *stack, bool ke
 
 /* Takes the raw values of a stack, walks it, and appends the stack as one value. */
 static bool convert_stack(struct vms_flow_walker *walker, const struct vms_arch *arch,
-			  bool kernel_only, struct taken *values, GByteArray *out)
+			  struct vms_taken *values, GByteArray *out)
 {
-	struct vms_copied_stack copied = { 0 };
+	struct vms_stack_raw raw = { 0 };
+	struct vms_regs user;
 	if (walker)
-		copied.regs = walker->regs;
-	if (!take_stack(values, arch, &copied))
+		raw.kernel.regs = walker->regs;
+	if (!vms_stack_raw_take(values, arch, &raw))
 		return false;
-	if (!walker || !vms_regs_have(&copied.regs, arch->pc) ||
-	    !vms_regs_have(&copied.regs, arch->sp)) {
+	if (!walker || !vms_regs_have(&raw.kernel.regs, arch->pc) ||
+	    !vms_regs_have(&raw.kernel.regs, arch->sp)) {
 		append_value(out, VMS_VALUE_UNREADABLE, NULL);
 		return true;
 	}
-	walk_stack(walker, &copied);
-	append_stack(out, &walker->stack, kernel_only);
+	if (walk_kernel(walker, &raw.kernel, &user) && raw.frames != VMS_STACK_KERNEL)
+		walk_user(walker, arch, &raw, &user);
+	append_stack(walker, raw.frames == VMS_STACK_USER, out);
 	return true;
 }
 
 bool vms_flow_walk_stacks(struct vms_flow_walker *walker, const struct vms_arch *arch,
-			  const GArray *stacks, bool kernel_only, const uint8_t *values,
-			  size_t size, GByteArray *out)
+			  const GArray *stacks, const uint8_t *values, size_t size, GByteArray *out)
 {
 	/* Values of no bytes may be NULL. */
-	struct taken left = { values, size ? values + size : values };
-	const unsigned n_raw = vms_flow_stack_raw(arch);
+	struct vms_taken left = { values, size ? values + size : values };
+	const unsigned n_raw = vms_stack_raw_count(arch);
 	unsigned number = 0;
 	for (guint i = 0; i < stacks->len; i++) {
 		const unsigned first = g_array_index(stacks, unsigned, i);
 		const uint8_t *const begin = left.at, *bytes;
 		struct vms_value_head head;
 		for (; number < first; number++)
-			if (!take_value(&left, &head, &bytes))
+			if (!vms_taken_value(&left, &head, &bytes))
 				return false;
 		g_byte_array_append(out, begin, (guint)(left.at - begin));
-		if (!convert_stack(walker, arch, kernel_only, &left, out))
+		if (!convert_stack(walker, arch, &left, out))
 			return false;
 		number += n_raw;
 	}
@@ -299,22 +197,33 @@ bool vms_flow_stack_decode(const void *bytes, size_t size, struct vms_stack *ret
 	return ret->kernel_end < VMS_WALK_N_ENDS && ret->end < VMS_WALK_N_ENDS;
 }
 
+static bool locate_frame(struct vms_symbolizer *symbolizer, const struct vms_frame *frame,
+			 struct vms_location *ret)
+{
+	return symbolizer &&
+	       vms_symbolizer_locate(symbolizer, frame->is_user ? frame->code : VMS_KERNEL_SPACE,
+				     frame->is_user ? 0 : frame->code, frame->pc - frame->is_return,
+				     ret) &&
+	       ret->symbol;
+}
+
 static void format_frame(struct vms_symbolizer *symbolizer, const struct vms_frame *frame,
 			 GString *out)
 {
-	struct vms_location location;
-	if (frame->is_user || !symbolizer ||
-	    !vms_symbolizer_locate(symbolizer, VMS_KERNEL_SPACE, frame->code,
-				   frame->pc - frame->is_return, &location) ||
-	    !location.symbol) {
-		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x%s", frame->pc,
-				       frame->is_user ? " (user)" : "");
-		return;
-	}
-	g_string_append_printf(out, "%s+0x%" G_GINT64_MODIFIER "x", location.symbol,
-			       location.offset + frame->is_return);
-	if (location.module)
+	struct vms_location location = { 0 };
+	if (locate_frame(symbolizer, frame, &location))
+		g_string_append_printf(out, "%s+0x%" G_GINT64_MODIFIER "x", location.symbol,
+				       location.offset + frame->is_return);
+	else
+		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", frame->pc);
+	if (location.module && frame->is_user) {
+		g_autofree char *file = g_path_get_basename(location.module);
+		g_string_append_printf(out, " (%s, user)", file);
+	} else if (frame->is_user) {
+		g_string_append(out, " (user)");
+	} else if (location.module) {
 		g_string_append_printf(out, " (%s)", location.module);
+	}
 }
 
 void vms_flow_stack_format(struct vms_symbolizer *symbolizer, const struct vms_stack *stack,
@@ -325,8 +234,10 @@ void vms_flow_stack_format(struct vms_symbolizer *symbolizer, const struct vms_s
 			g_string_append_c(out, ';');
 		format_frame(symbolizer, &stack->frame[i], out);
 	}
-	if (stack->kernel_end != VMS_WALK_ROOT)
-		g_string_append_printf(out, ";[%s]", vms_walk_end_text(stack->kernel_end));
+	const enum vms_walk_end end =
+		stack->kernel_end != VMS_WALK_ROOT ? stack->kernel_end : stack->end;
+	if (end != VMS_WALK_ROOT)
+		g_string_append_printf(out, ";[%s]", vms_walk_end_text(end));
 }
 
 bool vms_flow_value_stack(const struct vms_flow_value *value, struct vms_stack *ret)

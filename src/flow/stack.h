@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stacks at hits. At the hit, a program collects registers and copies the stack. These are the raw
- * values. vmscope walks the stack later, and replaces the raw values by one value: a struct
- * vms_flow_stack_head and its frames.
+ * Stacks at hits. vmscope walks a stack from its raw values, and replaces them by one value: a
+ * struct vms_flow_stack_head and its frames.
  */
 #pragma once
 
-#include "unwind/copied_stack.h"
-#include <vmscope/flow.h>
+#include "flow/stack_raw.h"
 
 /* Largest size of a value in bytes. */
 #define VMS_FLOW_STACK_SIZE                                                                        \
@@ -23,14 +21,10 @@ struct vms_flow_stack_head {
 #define VMS_FLOW_STACK_USER   (1u << 1)
 struct vms_flow_stack_frame {
 	uint64_t pc;
-	uint32_t code, flags;
+	uint32_t code; /* of the kernel: see struct vms_frame; of a program: its address space */
+	uint32_t flags;
 };
 
-/* Returns how many raw values a stack has, or 0 if the architecture does not support copying. */
-unsigned vms_flow_stack_raw(const struct vms_arch *arch);
-/* Appends operations that collect the raw values to an array of struct vms_op. */
-void vms_flow_stack_collect(const struct vms_arch *arch, const struct vms_guest *guest,
-			    GArray *ops);
 /*
  * Decodes a value. The numbers of loaded code are only valid in the process that made the value.
  * False if the bytes are not a stack.
@@ -52,10 +46,10 @@ void vms_flow_walker_free(struct vms_flow_walker *walker);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_flow_walker, vms_flow_walker_free)
 /*
  * Copies values to `out`, and walks the stacks among them. `stacks` is an array of unsigned: the
- * numbers of the first raw values of each stack, in ascending order. With `kernel_only`, frames of
- * programs are left out if there are frames of the kernel. If `walker` is NULL, stacks become
- * unknown values. False if values are missing.
+ * numbers of the first raw values of each stack, in ascending order. If `walker` is NULL, stacks
+ * become unknown values. False if values are missing. Files of programs are read: not for a thread
+ * that holds the machine.
  */
 bool vms_flow_walk_stacks(struct vms_flow_walker *walker, const struct vms_arch *arch,
-			  const GArray *stacks, bool kernel_only, const uint8_t *values,
-			  size_t size, GByteArray *out);
+			  const GArray *stacks, const uint8_t *values, size_t size,
+			  GByteArray *out);

@@ -5,12 +5,15 @@
 #include <vmscope/guest.h>
 
 /*
- * Offsets of members of a task_struct, named as in struct vms_task: pid, tgid, mm, comm; and
- * `stack`, which points to the lowest byte of the task's kernel stack of `stack_size` bytes. That
- * is 0 if the kernel does not tell.
+ * Offsets of members of a task_struct, named as in struct vms_task: pid, tgid, mm, comm;
+ * `group_leader`, which points to the task_struct of the process; and `stack`, which points to the
+ * lowest byte of the task's kernel stack of `stack_size` bytes. That is 0 if the kernel does not
+ * tell. While the task executes the kernel, the program's stack pointer is saved at `user_sp` in
+ * that stack; 0: not known.
  */
+#define VMS_USUAL_TASK_STACK 16384u /* bytes, if the kernel does not tell */
 struct vms_task_layout {
-	uint32_t tid, pid, mm, comm, stack, stack_size;
+	uint32_t tid, pid, mm, comm, group_leader, stack, stack_size, user_sp;
 };
 /* False if the kernel has no types. The answer stays the same once the guest is recognised. */
 bool vms_guest_task_layout(const struct vms_guest *guest, struct vms_task_layout *ret);

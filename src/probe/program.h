@@ -22,7 +22,7 @@
 
 #define VMS_PROGRAM_OPS_MAX    1024u
 #define VMS_PROGRAM_STACK_MAX  32u    /* values */
-#define VMS_PROGRAM_OUTPUT_MAX 28672u /* bytes of all collected values */
+#define VMS_PROGRAM_OUTPUT_MAX 61440u /* bytes of all collected values */
 /* Bytes of all values of a hit: those of a call's program and of its return's program. */
 #define VMS_HIT_VALUES_MAX     (2 * VMS_PROGRAM_OUTPUT_MAX)
 #define VMS_ARGUMENTS_KEPT_MAX 8u /* arguments of a call that the program of its return can use */

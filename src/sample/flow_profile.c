@@ -4,10 +4,18 @@
 #include "sample/samples.h"
 #include <vmscope/flow_profile.h>
 
+/* Sets the address space of the record to that of the program's frames, which they have as code. */
+static void set_space(struct vms_sample_record *record)
+{
+	const struct vms_stack *stack = &record->stack;
+	record->space =
+		stack->n > stack->n_kernel ? stack->frame[stack->n_kernel].code : VMS_NO_SPACE;
+}
+
 /* Adds the stacks of all rows. Returns how many hits they have. */
 static uint64_t add_rows(const struct vms_aggregate *aggregate, size_t index, struct vms_tree *tree)
 {
-	struct vms_sample_record record = { .space = VMS_NO_SPACE };
+	struct vms_sample_record record = { 0 };
 	struct vms_aggregate_row row;
 	struct vms_flow_value value;
 	uint64_t hits = 0;
@@ -15,6 +23,7 @@ static uint64_t add_rows(const struct vms_aggregate *aggregate, size_t index, st
 		if (!vms_aggregate_get_key(aggregate, i, index, &value) ||
 		    !vms_flow_value_stack(&value, &record.stack))
 			continue;
+		set_space(&record);
 		vms_samples_add_path(tree, &record, false, row.count);
 		hits += row.count;
 	}

@@ -28,6 +28,13 @@ const uint8_t *vms_walk_registers(const struct vms_arch *arch, size_t *n);
 void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
 		     const struct vms_copied_stack *stack, unsigned depth, struct vms_stack *ret);
 /*
+ * As vms_walk_copied, up to the first user frame, which it leaves out: then it returns true, and
+ * `*user` are the registers there.
+ */
+bool vms_walk_copied_to_user(struct vms_guest *guest, struct vms_memory *memory,
+			     const struct vms_copied_stack *stack, unsigned depth,
+			     struct vms_stack *ret, struct vms_regs *user);
+/*
  * Walks the user half of a stack whose kernel half vms_walk_to_user has walked, and adds its frames
  * to `ret`. The machine may run: of it, only what its processes map and their files are read, by
  * `memory`, which uses the kernel's page tables. Returns the address behind the highest byte of the

@@ -201,14 +201,29 @@ static bool read_copied(void *data, uint64_t va, void *buf, size_t size)
 	       vms_memory_read(source->memory, va, buf, size);
 }
 
-void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
-		     const struct vms_copied_stack *stack, unsigned depth, struct vms_stack *ret)
+/* `user`: see vms_walk_copied_to_user; NULL: user frames are walked, too. */
+static bool walk_copied(struct vms_guest *guest, struct vms_memory *memory,
+			const struct vms_copied_stack *stack, unsigned depth, struct vms_stack *ret,
+			struct vms_regs *user)
 {
 	struct copied_source source = { guest, memory, stack, 0 };
 	const struct vms_reader virt = { read_copied, &source };
 	struct vms_cursor cursor = make_cursor(guest, memory, virt, &stack->regs);
 	clear_stack(ret);
-	walk(&cursor, depth, NULL, ret);
+	return walk(&cursor, depth, user, ret);
+}
+
+void vms_walk_copied(struct vms_guest *guest, struct vms_memory *memory,
+		     const struct vms_copied_stack *stack, unsigned depth, struct vms_stack *ret)
+{
+	walk_copied(guest, memory, stack, depth, ret, NULL);
+}
+
+bool vms_walk_copied_to_user(struct vms_guest *guest, struct vms_memory *memory,
+			     const struct vms_copied_stack *stack, unsigned depth,
+			     struct vms_stack *ret, struct vms_regs *user)
+{
+	return walk_copied(guest, memory, stack, depth, ret, user);
 }
 
 uint64_t vms_walk_copied_user(struct vms_guest *guest, struct vms_memory *memory,

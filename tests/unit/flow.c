@@ -220,7 +220,7 @@ static void test_entries(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		{ .kind = VMS_ENTRY_REGISTER, .reg = "raxx" },
 		{ .kind = VMS_ENTRY_REGISTER },
 		{ .kind = VMS_ENTRY_MEMORY, .base = "rsi" },
-		{ .kind = VMS_ENTRY_MEMORY, .base = "rsi", .size = 30000 },
+		{ .kind = VMS_ENTRY_MEMORY, .base = "rsi", .size = 62000 },
 		{ .kind = VMS_ENTRY_MEMORY,
 		  .base = "rsi",
 		  .index = "rcx",
@@ -242,7 +242,7 @@ static void test_entries(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	GError *error = NULL;
 	assert_fails(vms_probe_add(f->probe, wrong, 1, &error), &error, VMS_ERROR_INVALID_ARGUMENT,
 		     "(did you mean rax");
-	const struct vms_entry large = { .kind = VMS_ENTRY_MEMORY, .base = "rsi", .size = 20000 };
+	const struct vms_entry large = { .kind = VMS_ENTRY_MEMORY, .base = "rsi", .size = 40000 };
 	g_assert_true(vms_probe_add(f->probe, &large, 1, NULL));
 	assert_fails(vms_probe_add(f->probe, &large, 1, &error), &error, VMS_ERROR_INVALID_ARGUMENT,
 		     "too much for one hit");

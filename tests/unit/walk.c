@@ -728,7 +728,7 @@ static void append_memory(struct fixture *f, GByteArray *values, uint64_t va, si
 }
 
 /* What a hit on the interrupt stack has collected: two calls, an interrupt, two calls below it. */
-static GByteArray *collect_hit(struct fixture *f)
+static GByteArray *collect_hit(struct fixture *f, enum vms_stack_frames frames, uint64_t user)
 {
 	const uint64_t sp = IRQ_STACK + 0x3000, task_sp = STACK + 0x3000;
 	SET_RULES(f, call_8, regs_here, undefined);
@@ -740,60 +740,84 @@ static GByteArray *collect_hit(struct fixture *f)
 	put_regs(f, task_sp + 16, USER_CODE, USER_CS, USER_STACK + 0x100, USER_STACK + 0x180);
 	vms_regs_set(&f->regs, RIP, code(0));
 	vms_regs_set(&f->regs, RSP, sp);
+	put(f, USER_STACK + 0x180, USER_STACK + 0x200);
+	put(f, USER_STACK + 0x188, USER_CODE + 0x100);
+	put(f, USER_STACK + 0x200, 0);
+	put(f, USER_STACK + 0x208, USER_CODE + 0x200);
 
 	GByteArray *values = g_byte_array_new();
 	size_t n;
 	const uint8_t *regs = vms_walk_registers(&vms_arch_x86_64, &n);
-	const uint64_t task = TASK_STACK;
+	const uint64_t task = TASK_STACK, which = frames;
 	for (size_t i = 0; i < n; i++)
 		append(values, VMS_VALUE_KNOWN, &f->regs.value[regs[i]], 8);
 	append_memory(f, values, sp, 0x1000);
 	append(values, VMS_VALUE_KNOWN, &task, 8);
 	append_memory(f, values, task, 0x2000);
+	append(values, VMS_VALUE_KNOWN, &which, 8);
+	for (unsigned i = 0; i < 4; i++) /* no process is known */
+		append(values, VMS_VALUE_UNREADABLE, NULL, 0);
+	append(values, VMS_VALUE_KNOWN, &user, 8);
+	append_memory(f, values, user, 0x180);
 	return values;
 }
 
-/* The values of a hit become one, though the guest's memory has changed since. */
-static void test_copied(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+/* Walks the stack of a hit, with other values around it. */
+static void walk_hit(struct fixture *f, GByteArray *values)
 {
-	g_autoptr(GByteArray) values = collect_hit(f), walked = g_byte_array_new();
+	g_autoptr(GByteArray) walked = g_byte_array_new();
 	g_autoptr(GArray) stacks = g_array_new(FALSE, FALSE, sizeof(unsigned));
 	g_autoptr(vms_flow_walker) walker = vms_flow_walker_new(&f->guest);
 	const unsigned first = 1;
 	struct vms_value_head head;
-	for (uint64_t at = 0; at < STACK_SIZE; at += 8) {
-		put(f, STACK + at, 0x4141414141414141);
-		put(f, IRQ_STACK + at, 0x4141414141414141);
-	}
 	g_array_append_val(stacks, first);
 	g_byte_array_prepend(values, (const guint8 *)"\0\0\2\0hi", 6);
 	append(values, VMS_VALUE_KNOWN, "!", 1);
-	g_assert_true(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, false, values->data,
+	g_assert_true(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, values->data,
 					   values->len, walked));
 	g_assert_cmpmem(walked->data, 6, "\0\0\2\0hi", 6);
 	g_assert_cmpmem(walked->data + walked->len - 5, 5, "\0\0\1\0!", 5);
 	memcpy(&head, walked->data + 6, sizeof(head));
 	g_assert_cmpuint(head.size, ==, walked->len - 6 - 5 - sizeof(head));
 	g_assert_true(vms_flow_stack_decode(walked->data + 6 + sizeof(head), head.size, &f->stack));
-	CHECK(f, VMS_WALK_UNREADABLE, code(0), code(0), code(1), code(0), code(0), code(1),
-	      USER_CODE);
-	g_assert_cmpuint(f->stack.n_kernel, ==, 6);
 	g_assert_cmpint(f->stack.kernel_end, ==, VMS_WALK_ROOT);
+}
+
+/* The values of a hit become one, though the guest's memory has changed since. */
+static void test_copied(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GByteArray) both = collect_hit(f, VMS_STACK_BOTH, USER_STACK + 0x100);
+	g_autoptr(GByteArray) kernel = collect_hit(f, VMS_STACK_KERNEL, USER_STACK + 0x100);
+	g_autoptr(GByteArray) user = collect_hit(f, VMS_STACK_USER, USER_STACK + 0x100);
+	g_autoptr(GByteArray) other = collect_hit(f, VMS_STACK_BOTH, USER_STACK + 0x108);
+	for (uint64_t at = 0; at < STACK_SIZE; at += 8) {
+		put(f, STACK + at, 0x4141414141414141);
+		put(f, IRQ_STACK + at, 0x4141414141414141);
+		put(f, USER_STACK + at, 0x4141414141414141);
+	}
+	walk_hit(f, both);
+	CHECK(f, VMS_WALK_ROOT, code(0), code(0), code(1), code(0), code(0), code(1), USER_CODE,
+	      USER_CODE + 0x100, USER_CODE + 0x200);
+	g_assert_cmpuint(f->stack.n_kernel, ==, 6);
 	for (unsigned i = 0; i < 7; i++)
 		g_assert_cmpint(f->stack.frame[i].is_return, ==, i % 3 != 0);
-
-	g_byte_array_set_size(walked, 0);
-	g_assert_true(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, true, values->data,
-					   values->len, walked));
-	memcpy(&head, walked->data + 6, sizeof(head));
-	g_assert_true(vms_flow_stack_decode(walked->data + 6 + sizeof(head), head.size, &f->stack));
+	g_assert_cmpuint(f->stack.frame[7].code, ==, VMS_NO_SPACE);
+	walk_hit(f, kernel);
 	CHECK(f, VMS_WALK_ROOT, code(0), code(0), code(1), code(0), code(0), code(1));
+	walk_hit(f, user);
+	CHECK(f, VMS_WALK_ROOT, USER_CODE, USER_CODE + 0x100, USER_CODE + 0x200);
+	g_assert_cmpuint(f->stack.n_kernel, ==, 0);
+	/* The copy is not of the stack that the kernel's frames lead to. */
+	walk_hit(f, other);
+	CHECK(f, VMS_WALK_UNREADABLE, code(0), code(0), code(1), code(0), code(0), code(1),
+	      USER_CODE);
 }
 
 /* Whatever is missing of the values, nothing is read beyond them. */
 static void test_copied_cut(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
-	g_autoptr(GByteArray) values = collect_hit(f), walked = g_byte_array_new();
+	g_autoptr(GByteArray) values = collect_hit(f, VMS_STACK_BOTH, USER_STACK + 0x100),
+			      walked = g_byte_array_new();
 	g_autoptr(GArray) stacks = g_array_new(FALSE, FALSE, sizeof(unsigned));
 	g_autoptr(vms_flow_walker) walker = vms_flow_walker_new(&f->guest);
 	const unsigned first = 0;
@@ -801,12 +825,12 @@ static void test_copied_cut(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	for (guint n = 0; n < values->len; n += n < 200 ? 1 : 97) {
 		g_autofree uint8_t *cut = g_memdup2(values->data, n);
 		g_byte_array_set_size(walked, 0);
-		g_assert_false(vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, false, cut, n,
-						    walked));
+		g_assert_false(
+			vms_flow_walk_stacks(walker, &vms_arch_x86_64, stacks, cut, n, walked));
 	}
 	/* Without a kernel there is nothing to walk by. */
 	g_byte_array_set_size(walked, 0);
-	g_assert_true(vms_flow_walk_stacks(NULL, &vms_arch_x86_64, stacks, false, values->data,
+	g_assert_true(vms_flow_walk_stacks(NULL, &vms_arch_x86_64, stacks, values->data,
 					   values->len, walked));
 	g_assert_cmpmem(walked->data, walked->len, "\1\0\0\0", 4);
 }

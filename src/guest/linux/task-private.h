@@ -22,6 +22,7 @@ struct vms_linux_tasks {
 		uint64_t begin, end; /* both 0 if unknown */
 	} sleep_code[2];	     /* wait_channel.c */
 	uint64_t stack_size;	     /* bytes of a task's kernel stack; 0: not known */
+	uint64_t user_sp;	     /* where it has the program's stack pointer; 0: not known */
 	/* Where a switch to another task saves registers; on x86 in struct inactive_task_frame. */
 	struct vms_btf_member cpu_context; /* on aarch64 */
 	struct vms_btf_member thread_sp, frame_bx, frame_bp, frame_r12, frame_r13, frame_r14,
@@ -33,6 +34,11 @@ struct vms_task_arch {
 	const struct vms_arch *arch;
 	/* Finds the per-CPU variable that points to the current task. */
 	bool (*find_current)(const struct vms_linux *guest, uint64_t *ret);
+	/*
+	 * Returns how many bytes are above a program's registers at the end of a task's stack.
+	 * NULL: none are.
+	 */
+	uint64_t (*stack_padding)(const struct vms_linux *guest);
 	/* Finds the address of the task that the vCPU with these registers runs. */
 	bool (*current)(const struct vms_linux_tasks *tasks, struct vms_memory *memory,
 			const struct vms_regs *regs, uint64_t *ret);

@@ -68,6 +68,22 @@ static const struct vms_task_arch *find_arch(const struct vms_arch *arch)
 	return NULL;
 }
 
+/*
+ * Finds where a task's stack has the program's stack pointer: in struct pt_regs, at its end
+ * (task_pt_regs in the kernel's source).
+ */
+static void find_user_sp(const struct vms_linux *guest, struct vms_linux_tasks *tasks)
+{
+	const uint64_t padding = tasks->arch->stack_padding ? tasks->arch->stack_padding(guest) : 0;
+	const uint64_t stack = tasks->stack_size ? tasks->stack_size : VMS_USUAL_TASK_STACK;
+	struct vms_btf_member sp;
+	uint64_t size;
+	if (vms_btf_member(guest->btf, "pt_regs", "sp", &sp) &&
+	    vms_btf_size(guest->btf, "pt_regs", &size) && sp.offset < size &&
+	    size + padding < stack)
+		tasks->user_sp = stack - padding - size + sp.offset;
+}
+
 struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)
 {
 	struct vms_linux_tasks tasks = { .arch = find_arch(guest->arch) };
@@ -88,6 +104,7 @@ struct vms_linux_tasks *vms_linux_tasks_new(struct vms_linux *guest)
 	    !vms_btf_size(guest->btf, "thread_union", &tasks.stack_size) ||
 	    tasks.stack_size > STACK_SIZE_MAX)
 		tasks.stack_size = 0;
+	find_user_sp(guest, &tasks);
 	vms_linux_find_sleep_code(guest, &tasks);
 	return g_memdup2(&tasks, sizeof(tasks));
 }
@@ -108,8 +125,10 @@ bool vms_linux_task_layout(const void *system, struct vms_task_layout *ret)
 		.pid = (uint32_t)tasks->tgid.offset,
 		.mm = (uint32_t)tasks->mm.offset,
 		.comm = (uint32_t)tasks->comm.offset,
+		.group_leader = (uint32_t)tasks->group_leader.offset,
 		.stack = (uint32_t)tasks->stack.offset,
 		.stack_size = (uint32_t)tasks->stack_size,
+		.user_sp = (uint32_t)tasks->user_sp,
 	};
 	return true;
 }

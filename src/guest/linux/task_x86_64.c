@@ -166,11 +166,19 @@ static bool make_x86_switched_regs(const struct vms_linux_tasks *tasks, struct v
 	return true;
 }
 
+/* Kernels with FRED keep 16 bytes there (TOP_OF_KERNEL_STACK_PADDING, asm/thread_info.h). */
+static uint64_t get_stack_padding(const struct vms_linux *guest)
+{
+	uint64_t va;
+	return vms_linux_symbol(guest, "asm_fred_entrypoint_user", &va) ? 16 : 0;
+}
+
 const struct vms_task_arch vms_task_arch_x86_64 = {
 	.arch = &vms_arch_x86_64,
 	.find_current = find_current,
 	.current = find_x86_current,
 	.add_current = add_x86_current,
+	.stack_padding = get_stack_padding,
 	.switched_regs = make_x86_switched_regs,
 	.set_tables = set_tables,
 	.tables = get_tables,

@@ -11,6 +11,7 @@
 
 #define RING_SIZE	 (1U << 20)  /* bytes per vCPU */
 #define STACKS_RING_SIZE (4U << 20)  /* the same, if hits have stacks */
+#define OLD_OUTPUT_MAX	 28672u	     /* bytes: see VMS_AGENT_CAN_COPY_USER_STACKS */
 #define EMPTY_RING_SIZE	 (64U << 10) /* of a ring that gets no hits: the minimum */
 /*
  * How long to collect hits before they are taken. A vCPU that must wake this client needs several
@@ -245,6 +246,25 @@ static bool copies_stacks(const struct vms_probes_request *request)
 	return false;
 }
 
+/* True if a program may collect more than agents could that did not copy stacks of programs. */
+static bool program_collects_much(const struct vms_program *program)
+{
+	size_t size = 0;
+	for (size_t i = 0; program && i < program->n; i++)
+		if (vms_program_collects(&program->ops[i]))
+			size += sizeof(struct vms_value_head) + program->ops[i].size;
+	return size > OLD_OUTPUT_MAX;
+}
+
+static bool collects_much(const struct vms_probes_request *request)
+{
+	for (size_t i = 0; i < request->n; i++)
+		if (program_collects_much(request->places[i].program) ||
+		    program_collects_much(request->places[i].at_return))
+			return true;
+	return false;
+}
+
 static bool reads_wide(const struct vms_probes_request *request)
 {
 	for (size_t i = 0; i < request->n; i++)
@@ -305,6 +325,9 @@ static bool check_request(const struct vms_agent_prober *prober,
 		return false;
 	if (copies_stacks(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_STACKS, error))
+		return false;
+	if (collects_much(request) &&
+	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_USER_STACKS, error))
 		return false;
 	if (reads_wide(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_READ_WIDE, error))

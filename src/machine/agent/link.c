@@ -261,6 +261,7 @@ bool vms_agent_link_require(const struct vms_agent_link *link, enum vms_agent_fe
 		{ VMS_AGENT_CAN_KEEP_ARGUMENTS, "keep arguments of calls until they return" },
 		{ VMS_AGENT_CAN_COUNT_INSTRUCTIONS, "count instructions" },
 		{ VMS_AGENT_CAN_COPY_STACKS, "copy stacks at hits of probes" },
+		{ VMS_AGENT_CAN_COPY_USER_STACKS, "copy the stacks of programs at hits" },
 		{ VMS_AGENT_CAN_READ_WIDE, "read registers of more than 64 bits" },
 	};
 	if (link->hello.features & feature)
