@@ -386,7 +386,8 @@ static bool stores_registers(const struct page_state *state)
  */
 static bool has_registers(const struct vms_kvm_slot *slot, const struct page_state *state)
 {
-	return stores_registers(state) && slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
+	return stores_registers(state) && slot->sregs.apic_base != VMS_KVM_NOT_STORED &&
+	       slot->sregs.cr0;
 }
 
 /*
