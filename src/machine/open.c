@@ -179,6 +179,7 @@ static void clear_found(gpointer data)
 {
 	struct vms_found_machine *found = data;
 	g_free(found->name);
+	g_free(found->uuid);
 	g_free(found->accelerator);
 	g_free(found->qmp);
 	g_free(found->agent);
@@ -221,6 +222,7 @@ static void describe_process(const struct vms_host_process *process,
 		g_clear_pointer(&found->agent, g_free);
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
+		found->uuid = clean_copy(cmdline->uuid);
 		found->accelerator =
 			process->uses_kvm ? g_strdup("kvm") : clean_copy(cmdline->accelerator);
 		found->vcpus = cmdline->vcpus;

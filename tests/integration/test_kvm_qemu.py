@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import unittest
+import uuid
 
 from kvm_case import stacks, traced
 from machine_tool import Tool, registers
@@ -16,10 +17,12 @@ from vmscope_command import start_vmscope, vmscope
 
 @unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
 class TestQemu(unittest.TestCase):
+    uuid = str(uuid.uuid4())
+
     @classmethod
     def setUpClass(cls):
         cls.guest = BareGuest(accel="kvm", smp=2, extra=(
-            "-name", f"guest=vmscope-{os.getpid()},debug-threads=on"))
+            "-name", f"guest=vmscope-{os.getpid()},debug-threads=on", "-uuid", cls.uuid))
         cls.addClassCleanup(cls.guest.stop)
         cls.target = ("--pid", cls.guest.pid)
 
@@ -48,6 +51,8 @@ class TestQemu(unittest.TestCase):
         self.assertIn("proved by page tables", run.err)
         self.assertEqual(stacks(run.out)[0][:2], ["start64", "guest_main"])
         self.assertEqual(self.events(), [])
+        for name in (self.uuid, self.uuid.upper()):
+            self.assertEqual(vmscope("regs", "--domain", name).err, "")
         missing = vmscope("stack", "--domain", "no-such-machine", check=False)
         self.assertEqual(missing.status, 1)
         self.assertIn("no machine of that name", missing.err)
