@@ -193,6 +193,16 @@ class TestHolding(Case):
             one.do("release")
         self.check_after(monitor)
 
+    def test_attach_beside_a_hold(self):
+        """A vCPU that another vmscope has for a moment while this one attaches."""
+        monitor = self.start(SPINS, COUNTS)
+        with traced(monitor.numbers("threads")[1], "vms-holder"):
+            run = start_vmscope("regs", *monitor.target)
+            time.sleep(0.3)
+        _, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertEqual((run.returncode, err), (0, ""))
+        self.check_after(monitor)
+
     def test_other_tool_ends(self):
         """It puts back which registers KVM stores at any moment, also in that of a hold."""
         monitor = self.start(COUNTS)
@@ -259,7 +269,7 @@ class TestHolding(Case):
             time.sleep(0.5)
         out, err = run.communicate(timeout=ANSWER_SECONDS)
         self.assertEqual(run.returncode, 0, err)
-        self.assertIn(f"traced by process {tracer.pid} (python", err)
+        self.assertIn(f"traced by process {tracer.pid} (tracer", err)
         self.assertIn("complete after 2.", out)
         self.check_after(monitor)
 
@@ -269,7 +279,7 @@ class TestHolding(Case):
         with traced(thread) as tracer:
             run = self.vmscope("regs", monitor, check=False)
         self.assertEqual(run.status, 1)
-        self.assertIn(f"traced by process {tracer.pid} (python", run.err)
+        self.assertIn(f"traced by process {tracer.pid} (tracer", run.err)
 
 
 if __name__ == "__main__":
