@@ -77,7 +77,15 @@ static struct vms_machine *open_pid(const char *option, const char *text, char *
 		      : NULL;
 }
 
-/* Opens the machine that its owner calls so. libvirt gives QEMU a domain's name (-name guest=NAME).
+static bool is_called(const struct vms_found_machine *found, const char *name)
+{
+	return strcmp(found->name, name) == 0 ||
+	       (found->uuid && g_ascii_strcasecmp(found->uuid, name) == 0);
+}
+
+/*
+ * Opens the machine that its owner calls so. libvirt gives QEMU a domain's name and its UUID (-name
+ * guest=NAME -uuid UUID).
  */
 static struct vms_machine *open_domain(const char *name, GError **error)
 {
@@ -88,7 +96,7 @@ static struct vms_machine *open_domain(const char *name, GError **error)
 	for (size_t i = 0; machines && i < machines->len; i++) {
 		const struct vms_found_machine *found =
 			&g_array_index(machines, struct vms_found_machine, i);
-		if (strcmp(found->name, name) != 0)
+		if (!is_called(found, name))
 			continue;
 		g_string_append_printf(pids, "%s%d", n++ ? ", " : "", (int)found->pid);
 		only = found;

@@ -94,6 +94,7 @@ struct vms_found_machine {
 	char *qmp;	   /* address of its QMP socket, or NULL */
 	char *agent;	   /* path of its agent's socket, or NULL */
 	char *obstacle;	   /* why it cannot be opened; NULL if it can */
+	char *uuid;	   /* -uuid, or NULL: libvirt gives each domain its own */
 };
 
 /*

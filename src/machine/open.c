@@ -105,9 +105,16 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	return NULL;
 }
 
-/* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */
+/* A process that stands still answers nothing: that need not be found out by waiting for it. */
 static bool check_runs(pid_t pid, GError **error)
 {
+	if (vms_process_is_frozen(pid)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+			    "process %d is frozen with its control group, as in a paused "
+			    "container, and answers nothing until that goes on",
+			    (int)pid);
+		return false;
+	}
 	for (unsigned ms = 0; vms_process_is_stopped(pid); ms += LOOK_MS) {
 		if (ms >= STOPPED_MS) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
@@ -172,6 +179,7 @@ static void clear_found(gpointer data)
 {
 	struct vms_found_machine *found = data;
 	g_free(found->name);
+	g_free(found->uuid);
 	g_free(found->accelerator);
 	g_free(found->qmp);
 	g_free(found->agent);
@@ -214,6 +222,7 @@ static void describe_process(const struct vms_host_process *process,
 		g_clear_pointer(&found->agent, g_free);
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
+		found->uuid = clean_copy(cmdline->uuid);
 		found->accelerator =
 			process->uses_kvm ? g_strdup("kvm") : clean_copy(cmdline->accelerator);
 		found->vcpus = cmdline->vcpus;
