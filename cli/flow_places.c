@@ -320,6 +320,7 @@ void flow_places_warn(const struct flow_places *places)
 {
 	for (guint i = 0; i < places->specs->len; i++)
 		if (!get_spec(places, i)->was_there)
-			vms_log(VMS_LOG_WARNING, "%s was not probed: its code was never loaded",
-				get_spec(places, i)->text);
+			vms_log(VMS_LOG_WARNING, "%s was not probed: its code was never loaded%s",
+				get_spec(places, i)->text,
+				places->request->waits ? ", or not for long enough" : "");
 }
