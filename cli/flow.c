@@ -476,8 +476,8 @@ const struct command command_flow = {
 	.name = "flow",
 	.arguments = "SPEC…",
 	.summary = "Probes on the guest's code: arguments, registers and memory at every hit",
-	.options =
-		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING |
+		   SESSION_OUTPUTS | SESSION_PROBES,
 	.explain = explain_flow,
 	.run = run_flow,
 };
