@@ -69,8 +69,8 @@ class Guest:
 class Sampler:
     """A run of vmscope that samples from here on."""
 
-    def __init__(self, *target, command="sample"):
-        self._process = vmscope_command.start_vmscope(command, "-F", HERTZ, "-q", *target)
+    def __init__(self, *target, command="sample", rate=("-F", HERTZ)):
+        self._process = vmscope_command.start_vmscope(command, *rate, "-q", *target)
         time.sleep(2)  # attaching is not measured here
 
     def stop(self):

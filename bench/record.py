@@ -5,7 +5,9 @@
 Both record the same program, which does a fixed piece of work, in turns; the cost is the processor time of
 the recorder and of what the program needs more. Baseline: the program alone. Reports: a recording of many
 samples beside `perf report --stdio` of as many. `--guest` instead: the work that a guest gets done while its
-threads are recorded through the agent, beside the same guest with the agent idle, in turns as of agent.py.
+threads are recorded through the agent, beside the same guest with the agent idle, in turns as of agent.py; with
+`--wall`, `--host` and `--instructions N` as `vmscope record` has them. `--switches`: the cost of `--wall` on this host, of
+two processes that wait for each other, beside perf with the same tracepoint.
 """
 import argparse
 import os
@@ -42,21 +44,43 @@ def bench_guest(options):
     try:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "recording"
+            rate = ("--instructions", options.instructions) if options.instructions else ("-F", agent.HERTZ)
+            extra = ["--wall"] * options.wall + ["--host"] * options.host
             recorder = guests[1].work(lambda: agent.Sampler(
-                "--agent", guests[1].socket, "-o", file, command="record"))
+                "--agent", guests[1].socket, "-o", file, *extra, command="record", rate=rate))
             measured = [agent.rates(guests, options.seconds) for _ in range(options.rounds)]
             recorder.stop()
             stats = subprocess.run([testbed.VMSCOPE, "report", "--stats", file], check=True, text=True,
                                    stdout=subprocess.PIPE).stdout
         shares = [recorded[0] / idle[0] for idle, recorded in measured]
         by_cpu = [recorded[1] / idle[1] for idle, recorded in measured]
-        print(f"{options.vcpus} vCPUs, recorded at {agent.HERTZ} Hz: work done")
+        print(f"{options.vcpus} vCPUs, recorded by {' '.join(map(str, (*rate, *extra)))}: work done")
         agent.print_ratios("recorded", shares, "agent idle")
         agent.print_ratios("recorded, by CPU time", by_cpu, "agent idle")
         print(stats)
     finally:
         for guest in guests:
             guest.stop()
+
+
+def bench_switches(options):
+    """Processor time of all, of so many switches as `perf bench sched pipe` makes."""
+    work = ("perf", "bench", "sched", "pipe", "-l", "100000")
+    with tempfile.TemporaryDirectory() as name:
+        ours, theirs = pathlib.Path(name) / "ours", pathlib.Path(name) / "theirs"
+        record = (testbed.VMSCOPE, "record", "-q", "-F", str(options.frequency), "--buffer", "64M", "-o", ours)
+        recorders = {
+            "alone": (), "vmscope record": (*record, "--"), "vmscope record --wall": (*record, "--wall", "--"),
+            "perf record -e sched:sched_switch -c 1 -g":
+                ("perf", "record", "-q", "-m", "16384", "-e", "sched:sched_switch", "-c", "1", "-g", "-o", theirs, "--")}
+        costs = {recorder: [] for recorder in recorders}
+        for _ in range(options.rounds):
+            for recorder, words in recorders.items():
+                costs[recorder].append(cpu_seconds(*words, *work))
+        alone = statistics.median(costs["alone"])
+        for recorder, taken in costs.items():
+            print(f"{recorder}: {statistics.median(taken):.2f} s of processor time ({min(taken):.2f} to "
+                  f"{max(taken):.2f}), {statistics.median(taken) / alone:.2f} times")
 
 
 def main():
@@ -66,14 +90,18 @@ def main():
     parser.add_argument("--report-hertz", type=int, default=50000)
     parser.add_argument("--report-seconds", type=float, default=20)
     parser.add_argument("--guest", action="store_true")
+    parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--host", action="store_true")
+    parser.add_argument("--instructions", type=int)
+    parser.add_argument("--switches", action="store_true")
     parser.add_argument("--vcpus", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--qemu", default="qemu-system-x86_64")
     parser.set_defaults(internals=True)
     options = parser.parse_args()
-    if options.guest:
-        bench_guest(options)
+    if options.guest or options.switches:
+        (bench_guest if options.guest else bench_switches)(options)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

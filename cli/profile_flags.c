@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "profile_flags.h"
-#include "session.h"
 #include "values.h"
 
 static const struct choice bys[] = { { "function", 0 },
@@ -13,17 +12,12 @@ static const struct choice all_processes[] = { { "pid", 0 },
 					       { "container", VMS_PROFILE_BY_CONTAINER },
 					       { NULL, 0 } };
 
-bool profile_flags_parse(const char *by, const char *processes, bool has_containers,
-			 unsigned *flags, GError **error)
+bool profile_flags_parse(const char *by, const char *processes, unsigned *flags, GError **error)
 {
 	int by_flag = 0, processes_flag = 0;
 	if (!value_choose("--by", by, bys, &by_flag, error) ||
 	    !value_choose("--processes", processes, all_processes, &processes_flag, error))
 		return false;
-	if (processes_flag == VMS_PROFILE_BY_CONTAINER && !has_containers) {
-		usage_error(error, "--processes container: a recording does not tell containers");
-		return false;
-	}
 	*flags |= (unsigned)(by_flag | processes_flag);
 	return true;
 }

@@ -6,7 +6,6 @@
 
 /*
  * Adds the flags of --by and --processes to `flags`. Each may be NULL, which means the default.
- * What was recorded has no containers. Errors: usage.
+ * Errors: usage.
  */
-bool profile_flags_parse(const char *by, const char *processes, bool has_containers,
-			 unsigned *flags, GError **error);
+bool profile_flags_parse(const char *by, const char *processes, unsigned *flags, GError **error);

@@ -171,7 +171,8 @@ static bool make_sessions(struct session *session, const struct options *options
 /* ---- the run ---------------------------------------------------------------------- */
 
 /* Adds the names to what was written, and says how many samples there are. */
-static bool write_names(struct vms_outfile *file, struct vms_recording_stats *stats, GError **error)
+static bool write_names(const struct session *session, struct vms_outfile *file,
+			struct vms_recording_stats *stats, GError **error)
 {
 	g_autofree char *link = vms_outfile_link(file);
 	g_autoptr(GByteArray) names = g_byte_array_new();
@@ -179,7 +180,7 @@ static bool write_names(struct vms_outfile *file, struct vms_recording_stats *st
 	if (!recording)
 		return false;
 	vms_recording_get_stats(recording, stats);
-	vms_recording_write_names(recording, names);
+	vms_recording_write_names(recording, session->debug_files, names);
 	return vms_outfile_write(file, names->data, names->len, error);
 }
 
@@ -229,9 +230,10 @@ static bool record(struct session *session, const struct options *options,
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
 	if (!file || !recorder_write(recorder, file, duration_ns, error) ||
-	    !write_names(file, &stats, error) || !vms_outfile_commit(file, error))
+	    !write_names(session, file, &stats, error) || !vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
+	tell_losses(&stats.guest_session);
 	tell_failure(session, recorder);
 	if (stats.session.user_only && !options->user)
 		vms_log(VMS_LOG_WARNING,

@@ -23,10 +23,24 @@ static void note_damage(struct session *session, const struct vms_recording *rec
 	session->status = 1;
 }
 
+/* Fails if all samples are lost: then the damage is what a user has to know. */
+static bool check_samples(struct session *session, const struct vms_recording *recording,
+			  GError **error)
+{
+	struct vms_recording_stats stats;
+	vms_recording_get_stats(recording, &stats);
+	if (stats.samples > 0 || !session->loss)
+		return true;
+	g_propagate_prefixed_error(error, g_steal_pointer(&session->loss),
+				   "no samples could be read: ");
+	return false;
+}
+
 struct vms_recording *open_recording(struct session *session, const char *path, GError **error)
 {
-	struct vms_recording *recording = vms_recording_load(path, error);
-	if (recording)
-		note_damage(session, recording, path);
-	return recording;
+	g_autoptr(vms_recording) recording = vms_recording_load(path, error);
+	if (!recording)
+		return NULL;
+	note_damage(session, recording, path);
+	return check_samples(session, recording, error) ? g_steal_pointer(&recording) : NULL;
 }

@@ -15,7 +15,22 @@ struct options {
 	gboolean reverse, stats, open, callgrind;
 };
 
-static void print_stats(struct session *session, const struct vms_recording *recording)
+/* Writes a text to all outputs. */
+static bool write_text(struct session *session, const GString *text, GError **error)
+{
+	for (char **output = session->outputs; output && *output; output++) {
+		g_autoptr(vms_outfile) file = vms_outfile_open(*output, error);
+		if (!file || !vms_outfile_write(file, text->str, text->len, error) ||
+		    !vms_outfile_commit(file, error))
+			return false;
+	}
+	if (session->prints)
+		g_string_append_len(session->out, text->str, (gssize)text->len);
+	return true;
+}
+
+static bool write_stats(struct session *session, const struct vms_recording *recording,
+			GError **error)
 {
 	struct vms_recording_stats stats;
 	vms_recording_get_stats(recording, &stats);
@@ -29,6 +44,8 @@ static void print_stats(struct session *session, const struct vms_recording *rec
 		     { "period ns", stats.period_ns },
 		     { "period instructions", stats.period_instructions },
 		     { "guest samples", stats.guest_samples },
+		     { "guest lost", stats.guest_session.lost },
+		     { "guest missed", stats.guest_session.missed },
 		     { "in the guest", stats.in_guest },
 		     { "joined", stats.joined },
 		     { "not joined", stats.in_guest - stats.joined },
@@ -45,11 +62,15 @@ static void print_stats(struct session *session, const struct vms_recording *rec
 	static const struct vms_column columns[] = { { "statistic", VMS_COLUMN_TEXT },
 						     { "value", VMS_COLUMN_NUMBER },
 						     { NULL } };
-	struct vms_table *table = vms_table_new(columns);
+	g_autoptr(vms_table) table = vms_table_new(columns);
+	g_autoptr(GString) text = g_string_new(NULL);
 	for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
 		vms_table_add(table, rows[i].name, rows[i].value);
-	session_table(session, table);
-	vms_table_free(table);
+	if (session->json)
+		vms_table_json(table, text);
+	else
+		vms_table_text(table, text);
+	return write_text(session, text, error);
 }
 
 /* Serves the profile to a viewer in a browser. */
@@ -77,7 +98,7 @@ static bool export_profile(struct session *session, struct vms_recording *record
 {
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
 	unsigned flags = 0;
-	if (!profile_flags_parse(options->by, options->processes, false, &flags, error) ||
+	if (!profile_flags_parse(options->by, options->processes, &flags, error) ||
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
 			  &export_options.min_percent, error))
 		return false;
@@ -108,17 +129,27 @@ static bool report_calls(struct session *session, const struct options *options,
 		usage_error(error, "--callgrind has no other options than --output");
 		return false;
 	}
-	if (!vms_calls_write_callgrind(path, text, error))
-		return false;
-	for (char **output = session->outputs; output && *output; output++) {
-		g_autoptr(vms_outfile) file = vms_outfile_open(*output, error);
-		if (!file || !vms_outfile_write(file, text->str, text->len, error) ||
-		    !vms_outfile_commit(file, error))
-			return false;
-	}
-	if (session->prints)
-		g_string_append_len(session->out, text->str, (gssize)text->len);
-	return true;
+	return vms_calls_write_callgrind(path, text, error) && write_text(session, text, error);
+}
+
+/* Refuses options that would have no effect. */
+static bool check_options(const struct session *session, const struct options *options,
+			  GError **error)
+{
+	const bool shapes = options->format || options->by || options->processes ||
+			    options->reverse || options->min_percent;
+	if ((options->open || options->open_for) && (session->outputs || options->stats))
+		usage_error(error, "--open takes the place of --output and --stats");
+	else if (options->open_for && !options->open)
+		usage_error(error, "--open-for needs --open");
+	else if (options->stats && shapes)
+		usage_error(error, "--stats has no other options than --json and --output");
+	else if (session->json && !options->stats)
+		usage_error(error, "--json needs --stats: --format has formats for programs, as "
+				   "firefox and speedscope, which are JSON");
+	else
+		return true;
+	return false;
 }
 
 static bool report_recording(struct session *session, const struct options *options,
@@ -127,20 +158,15 @@ static bool report_recording(struct session *session, const struct options *opti
 	const struct vms_exporter *exporter = NULL;
 	if (options->callgrind)
 		return report_calls(session, options, path, error);
-	if ((options->open || options->open_for) && (session->outputs || options->stats)) {
-		usage_error(error, "--open takes the place of --output and --stats");
-		return false;
-	}
-	if ((options->format && !(exporter = vms_exporter_by_name(options->format, error))) ||
+	if (!check_options(session, options, error) ||
+	    (options->format && !(exporter = vms_exporter_by_name(options->format, error))) ||
 	    (!options->open && !session_check_binary(session, exporter, error)))
 		return false;
 	g_autoptr(vms_recording) recording = open_recording(session, path, error);
 	if (!recording)
 		return false;
-	if (!options->stats)
-		return export_profile(session, recording, options, exporter, error);
-	print_stats(session, recording);
-	return true;
+	return options->stats ? write_stats(session, recording, error)
+			      : export_profile(session, recording, options, exporter, error);
 }
 
 static bool run_report(struct session *session, int argc, char **argv, GError **error)
@@ -155,7 +181,8 @@ static bool run_report(struct session *session, int argc, char **argv, GError **
 		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
 		  "A node per function (default) or per address", "function|address" },
 		{ "processes", 0, 0, G_OPTION_ARG_STRING, &options.processes,
-		  "A node per process (default), per name, or none", "pid|name|none" },
+		  "A node per process (default), per name, per container or service, or none",
+		  "pid|name|container|none" },
 		{ "reverse", 0, 0, G_OPTION_ARG_NONE, &options.reverse,
 		  "Trees begin with the leaf, callers below it", NULL },
 		{ "min-percent", 0, 0, G_OPTION_ARG_STRING, &options.min_percent,

@@ -283,8 +283,7 @@ static bool sample_guest(struct session *session, const struct options *options,
 	    !value_number("--min-percent", options->min_percent, 0, 100, "from 0 to 100",
 			  &results.options.min_percent, error) ||
 	    !value_seconds(options->seconds, &duration_ns, error) ||
-	    !profile_flags_parse(options->by, options->processes, true, &results.profile_flags,
-				 error) ||
+	    !profile_flags_parse(options->by, options->processes, &results.profile_flags, error) ||
 	    (options->format &&
 	     !(results.exporter = vms_exporter_by_name(options->format, error))) ||
 	    !check_format(session, options->format, error) ||

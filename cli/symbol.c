@@ -2,7 +2,6 @@
 /* vmscope symbol: shows addresses of names, names of addresses, or all symbols. */
 #include "commands.h"
 #include "find_task.h"
-#include "symbol/binary.h"
 #include "task_functions.h"
 #include "values.h"
 #include <string.h>
@@ -10,9 +9,10 @@
 struct output {
 	struct session *session;
 	struct vms_table *table;
-	uint64_t asked;	  /* the address whose name is asked for */
-	const char *name; /* of the functions that are asked for; NULL: all */
-	bool done;	  /* a row was added for it */
+	uint64_t asked;	      /* the address whose name is asked for */
+	const char *name;     /* of the functions that are asked for; NULL: all */
+	struct vms_task task; /* whose functions are asked for, with --task */
+	bool done;	      /* a row was added for it */
 };
 
 static void add_row(struct vms_table *table, const struct vms_symbol *symbol, const char *module,
@@ -73,29 +73,21 @@ static bool add_address(struct output *output, uint64_t va, GError **error)
 
 /* ---- functions of a process ------------------------------------------- */
 
-static void add_function(struct output *output, const struct vms_mapping *mapping,
-			 const struct vms_symbol *function, uint64_t offset)
-{
-	if (output->session->json)
-		add_row(output->table, function, mapping->name, offset);
-	else
-		add_symbol(function, mapping->name, output);
-}
-
 static void add_if_called(const struct vms_symbol *function, const struct vms_mapping *mapping,
 			  void *data)
 {
 	struct output *output = data;
 	if (output->name && strcmp(function->name, output->name) != 0)
 		return;
-	add_function(output, mapping, function, 0);
+	add_symbol(function, mapping->name, output);
 	output->done = true;
 }
 
 /* Adds the functions of a mapped file that are called output->name, or all if that is NULL. */
 static bool add_functions(const struct vms_mapping *mapping, void *data)
 {
-	task_functions_each(mapping, add_if_called, data);
+	struct output *output = data;
+	task_functions_each(output->session, &output->task, mapping, add_if_called, output);
 	return true;
 }
 
@@ -104,24 +96,27 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 {
 	struct output *output = data;
 	struct vms_symbol symbol;
-	const uint64_t offset = output->asked - mapping->start + mapping->offset;
+	uint64_t base;
 	if (output->asked < mapping->start || output->asked >= mapping->end)
 		return mapping->end <= output->asked;
+	const uint64_t offset = output->asked - mapping->start + mapping->offset;
+	const struct vms_symbol_table *functions =
+		task_functions_table(output->session, &output->task, mapping, &base);
 	const bool is_known =
-		mapping->binary &&
-		vms_symbol_table_find(vms_binary_functions(mapping->binary), offset, &symbol);
+		functions && vms_symbol_table_find(functions, output->asked - base, &symbol);
+	const char *module = is_known ? task_functions_module(functions, mapping) : mapping->name;
 	output->done = true;
 	if (output->session->json && is_known) {
-		symbol.va += mapping->start - mapping->offset;
-		add_function(output, mapping, &symbol, output->asked - symbol.va);
+		symbol.va += base;
+		add_row(output->table, &symbol, module, output->asked - symbol.va);
 	} else if (output->session->json) {
 		symbol = (struct vms_symbol) { .va = mapping->start - mapping->offset };
 		add_row(output->table, &symbol, mapping->name, offset);
 	} else {
 		const struct vms_location location = {
 			.symbol = is_known ? symbol.name : NULL,
-			.module = mapping->name,
-			.offset = is_known ? offset - symbol.va : offset,
+			.module = module,
+			.offset = is_known ? output->asked - base - symbol.va : offset,
 		};
 		g_autofree char *name = session_name(&location);
 		g_string_append_printf(output->session->out, "%016" G_GINT64_MODIFIER "x %s\n",
@@ -130,22 +125,33 @@ static bool add_function_around(const struct vms_mapping *mapping, void *data)
 	return false;
 }
 
+/* Adds the name of an address of the process. */
+static bool add_address_of_task(struct output *output, const char *what, GError **error)
+{
+	if (!task_functions_address(output->session, &output->task, what, &output->asked, error))
+		return false;
+	task_functions_each_code(output->session, &output->task, add_function_around, output);
+	if (!output->done)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",
+			    output->task.tid, what);
+	return output->done;
+}
+
 /* Adds what is asked for of the code that a thread's process maps. */
 static bool add_of_task(struct output *output, unsigned tid, const char *what, GError **error)
 {
-	struct vms_task task;
-	const bool is_address = what && g_ascii_isdigit(what[0]);
-	if (!find_task(output->session, tid, &task, error) || !task_functions_check(&task, error) ||
-	    (is_address && !session_address(output->session, what, &output->asked, error)))
+	if (!find_task(output->session, tid, &output->task, error) ||
+	    !task_functions_check(&output->task, error))
 		return false;
-	output->name = is_address ? NULL : what;
-	task_functions_read(output->session, &task);
-	task_functions_each_code(output->session, &task,
-				 is_address ? add_function_around : add_functions, output);
-	if (!output->done && is_address)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "thread %u maps no code at %s",
-			    tid, what);
-	else if (!output->done)
+	output->name = what;
+	task_functions_read(output->session, &output->task);
+	if (what && g_ascii_isdigit(what[0]))
+		return add_address_of_task(output, what, error);
+	task_functions_each_code(output->session, &output->task, add_functions, output);
+	/* C++ has "operator+": a name as a whole comes first. */
+	if (!output->done && what && strchr(what, '+'))
+		return add_address_of_task(output, what, error);
+	if (!output->done)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no function \"%s\" is known of the files that thread %u maps: its "
 			    "symbols may not be in the guest's memory",

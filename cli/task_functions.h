@@ -13,8 +13,19 @@ void task_functions_each_code(struct session *session, const struct vms_task *ta
 			      void *data);
 /* Reads the functions of all that is mapped, and waits for servers that have them. */
 void task_functions_read(struct session *session, const struct vms_task *task);
+/*
+ * Returns the functions of a mapping, after task_functions_read: those of its file, or of the code
+ * that the process has made at run time. Their addresses plus `*base` are those of the process.
+ * NULL if none are known. The guest owns the table.
+ */
+struct vms_symbol_table *task_functions_table(struct session *session, const struct vms_task *task,
+					      const struct vms_mapping *mapping, uint64_t *base);
+/* Returns where such functions are from: the file, or the map of code made at run time. */
+const char *task_functions_module(const struct vms_symbol_table *functions,
+				  const struct vms_mapping *mapping);
 /* Calls `each` for the functions of a mapping, with their addresses in the process. */
-void task_functions_each(const struct vms_mapping *mapping,
+void task_functions_each(struct session *session, const struct vms_task *task,
+			 const struct vms_mapping *mapping,
 			 void (*each)(const struct vms_symbol *function,
 				      const struct vms_mapping *mapping, void *data),
 			 void *data);
@@ -25,3 +36,10 @@ void task_functions_each(const struct vms_mapping *mapping,
  */
 GArray *task_functions_find(struct session *session, const struct vms_task *task, const char *file,
 			    const char *function, GError **error);
+/*
+ * Finds an address of a process, after task_functions_read: a number, a function, or a function and
+ * an offset. If several functions have the name, the first is taken, with a warning. Errors: usage,
+ * NOT_FOUND.
+ */
+bool task_functions_address(struct session *session, const struct vms_task *task, const char *text,
+			    uint64_t *ret, GError **error);

@@ -22,11 +22,11 @@ struct options {
 /* Parses a list like "vcpu,function". */
 static bool parse_keys(const char *text, unsigned *keys, GError **error)
 {
-	static const struct choice choices[] = { { "guest", TOP_BY_GUEST },
-						 { "vcpu", TOP_BY_VCPU },
-						 { "process", TOP_BY_PROCESS },
-						 { "function", TOP_BY_FUNCTION },
-						 { NULL, 0 } };
+	static const struct choice choices[] = {
+		{ "guest", TOP_BY_GUEST },	 { "vcpu", TOP_BY_VCPU },
+		{ "process", TOP_BY_PROCESS },	 { "container", TOP_BY_CONTAINER },
+		{ "function", TOP_BY_FUNCTION }, { NULL, 0 }
+	};
 	if (!text)
 		return true;
 	g_auto(GStrv) words = g_strsplit(text, ",", -1);
@@ -96,21 +96,19 @@ static struct vms_table *make_guests_table(const struct top_round *round)
 static struct vms_table *make_rows_table(const struct top_rows *rows, const struct top_view *view,
 					 int limit)
 {
-	static const struct vms_column columns[] = { { "self", VMS_COLUMN_REAL },
-						     { "total", VMS_COLUMN_REAL },
-						     { "samples", VMS_COLUMN_NUMBER },
-						     { "guest", VMS_COLUMN_TEXT },
-						     { "vcpu", VMS_COLUMN_NUMBER },
-						     { "process", VMS_COLUMN_TEXT },
-						     { "function", VMS_COLUMN_TEXT },
-						     { "module", VMS_COLUMN_TEXT },
-						     { NULL } };
+	static const struct vms_column columns[] = {
+		{ "self", VMS_COLUMN_REAL },	  { "total", VMS_COLUMN_REAL },
+		{ "samples", VMS_COLUMN_NUMBER }, { "guest", VMS_COLUMN_TEXT },
+		{ "vcpu", VMS_COLUMN_NUMBER },	  { "container", VMS_COLUMN_TEXT },
+		{ "process", VMS_COLUMN_TEXT },	  { "function", VMS_COLUMN_TEXT },
+		{ "module", VMS_COLUMN_TEXT },	  { NULL }
+	};
 	struct vms_table *table = vms_table_new(columns);
 	for (guint i = 0; i < rows->rows->len && (limit == 0 || i < (guint)limit); i++) {
 		const struct top_row *row = &g_array_index(rows->rows, struct top_row, i);
 		vms_table_add(table, row->self, row->total, row->samples, row->guest,
 			      view->keys & TOP_BY_VCPU ? (uint64_t)row->vcpu : VMS_TABLE_UNKNOWN,
-			      row->process, row->function, row->module);
+			      row->container, row->process, row->function, row->module);
 	}
 	return table;
 }
@@ -223,7 +221,7 @@ static bool run_top(struct session *session, int argc, char **argv, GError **err
 		{ "guests", 0, 0, G_OPTION_ARG_STRING, &options.guests,
 		  "All guests of this host whose name has this pattern, such as '*'", "PATTERN" },
 		{ "by", 0, 0, G_OPTION_ARG_STRING, &options.by,
-		  "What a row stands for: guest, vcpu, process, function (default "
+		  "What a row stands for: guest, vcpu, container, process, function (default "
 		  "process,function)",
 		  "KEY,…" },
 		{ "sort", 0, 0, G_OPTION_ARG_STRING, &options.sort,
@@ -253,7 +251,8 @@ static bool run_top(struct session *session, int argc, char **argv, GError **err
 const struct command command_top = {
 	.name = "top",
 	.arguments = "",
-	.summary = "What guests execute now, in a live view: functions, processes, vCPUs",
+	.summary =
+		"What guests execute now, in a live view: functions, processes, containers, vCPUs",
 	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING,
 	.run = run_top,
 };

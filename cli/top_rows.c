@@ -14,14 +14,15 @@ static guint hash_row(gconstpointer data)
 {
 	const struct top_row *row = data;
 	return g_direct_hash(row->guest) ^ g_direct_hash(row->process) * 31 ^
-	       g_direct_hash(row->function) * 17 ^ g_direct_hash(row->module) * 13 ^ row->vcpu;
+	       g_direct_hash(row->container) * 37 ^ g_direct_hash(row->function) * 17 ^
+	       g_direct_hash(row->module) * 13 ^ row->vcpu;
 }
 
 static gboolean equal_rows(gconstpointer a, gconstpointer b)
 {
 	const struct top_row *x = a, *y = b;
-	return x->guest == y->guest && x->process == y->process && x->function == y->function &&
-	       x->module == y->module && x->vcpu == y->vcpu;
+	return x->guest == y->guest && x->container == y->container && x->process == y->process &&
+	       x->function == y->function && x->module == y->module && x->vcpu == y->vcpu;
 }
 
 static const char *intern_text(struct builder *builder, const char *text)
@@ -57,15 +58,19 @@ static void name_function(struct builder *builder, const struct vms_label *label
 	key->module = intern_text(builder, module);
 }
 
-static const char *name_process(struct builder *builder, const struct vms_profile *profile,
-				const struct vms_profile_tree *tree, uint32_t leaf)
+/* Names the process, and its container, in the key of a row, as far as the view has them. */
+static void name_process(struct builder *builder, const struct vms_profile *profile,
+			 const struct vms_profile_tree *tree, uint32_t leaf, struct top_row *key)
 {
 	uint32_t outermost = leaf;
 	while (tree->nodes[outermost].parent != VMS_NO_NODE)
 		outermost = tree->nodes[outermost].parent;
 	const struct vms_label *label = vms_profile_label(profile, tree->nodes[outermost].label);
 	const bool is_named = label->kind == VMS_LABEL_PROCESS || label->kind == VMS_LABEL_IDLE;
-	return intern_text(builder, is_named ? label->name : NULL);
+	if (builder->view->keys & TOP_BY_PROCESS)
+		key->process = intern_text(builder, is_named ? label->name : NULL);
+	if (builder->view->keys & TOP_BY_CONTAINER)
+		key->container = intern_text(builder, label->container);
 }
 
 /* Adds the samples that end in a node to the rows of its stack. `scale`: percent by sample. */
@@ -75,8 +80,7 @@ static void add_stack(struct builder *builder, const struct vms_profile *profile
 {
 	const uint64_t samples = tree->nodes[leaf].self;
 	builder->stacks++;
-	if (builder->view->keys & TOP_BY_PROCESS)
-		key.process = name_process(builder, profile, tree, leaf);
+	name_process(builder, profile, tree, leaf, &key);
 	for (uint32_t i = leaf; i != VMS_NO_NODE; i = tree->nodes[i].parent) {
 		const struct vms_label *label = vms_profile_label(profile, tree->nodes[i].label);
 		if (i != leaf && (!is_code(label) || !(builder->view->keys & TOP_BY_FUNCTION)))
@@ -122,7 +126,10 @@ static int compare_rows(const void *a, const void *b, void *data)
 	if (x->total != y->total)
 		return x->total > y->total ? -1 : 1;
 	const int functions = g_strcmp0(x->function, y->function);
-	return functions ? functions : g_strcmp0(x->process, y->process);
+	const int processes = g_strcmp0(x->process, y->process);
+	return functions   ? functions
+	       : processes ? processes
+			   : g_strcmp0(x->container, y->container);
 }
 
 struct top_rows *top_rows_new(const struct top_round *round, const struct top_view *view)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of "vmscope top": samples of a round by function, process, vCPU and guest. */
+/* The rows of "vmscope top": samples of a round by function, process, container, vCPU and guest. */
 #pragma once
 
 #include "top_rounds.h"
@@ -10,6 +10,7 @@ enum top_key {
 	TOP_BY_VCPU = 1 << 1,
 	TOP_BY_PROCESS = 1 << 2,
 	TOP_BY_FUNCTION = 1 << 3,
+	TOP_BY_CONTAINER = 1 << 4,
 };
 
 /* What of a round is shown, and in which order. */
@@ -21,7 +22,7 @@ struct top_view {
 
 /* Members that are no key of the view are NULL or 0; others are NULL if they are not known. */
 struct top_row {
-	const char *guest, *process, *function, *module;
+	const char *guest, *container, *process, *function, *module;
 	unsigned vcpu;
 	/* In percent of a vCPU's time: two busy vCPUs have 200. */
 	double self, total;

@@ -12,10 +12,11 @@
 #define GUESTS_SHOWN 6
 #define CTRL_L	     0x0c /* draws all anew, after others have written to the terminal */
 /* Columns of cells. */
-#define PERCENT_WIDTH 8
-#define GUEST_WIDTH   17
-#define VCPU_WIDTH    6
-#define PROCESS_WIDTH 24
+#define PERCENT_WIDTH	8
+#define GUEST_WIDTH	17
+#define VCPU_WIDTH	6
+#define CONTAINER_WIDTH 24
+#define PROCESS_WIDTH	24
 
 struct screen {
 	struct top_view view;
@@ -90,6 +91,8 @@ static void draw_cells(const struct screen *screen, const char *self, const char
 		put_text(GUEST_WIDTH, row->guest);
 	if (keys & TOP_BY_VCPU)
 		put_text(VCPU_WIDTH, vcpu);
+	if (keys & TOP_BY_CONTAINER)
+		put_text(CONTAINER_WIDTH, row->container ? row->container : "-");
 	if (keys & TOP_BY_PROCESS)
 		put_text(PROCESS_WIDTH, row->process ? row->process : "-");
 	if (!(keys & TOP_BY_FUNCTION))
@@ -103,6 +106,7 @@ static void draw_cells(const struct screen *screen, const char *self, const char
 static void draw_headings(const struct screen *screen, int y)
 {
 	static const struct top_row headings = { .guest = "GUEST",
+						 .container = "CONTAINER",
 						 .process = "PROCESS",
 						 .function = "FUNCTION" };
 	const bool by_total = screen->view.by_total;
@@ -130,9 +134,10 @@ static void draw_bottom(struct screen *screen)
 	g_autofree char *message = g_strdup(screen->message);
 	g_mutex_unlock(&screen->lock);
 	attron(A_REVERSE);
-	put_line(LINES - 1, message ? message
-				    : "q quit  s/t sort by self/total  f/p/v/g function, process, "
-				      "vCPU, guest  i idle  space stop");
+	put_line(LINES - 1,
+		 message ? message
+			 : "q quit  s/t sort by self/total  f/p/c/v/g function, process, "
+			   "container, vCPU, guest  i idle  space stop");
 	attroff(A_REVERSE);
 }
 
@@ -192,6 +197,7 @@ static void handle_key(struct screen *screen, int key)
 	case 't': screen->view.by_total = true; break;
 	case 'f': toggle_key(screen, TOP_BY_FUNCTION); break;
 	case 'p': toggle_key(screen, TOP_BY_PROCESS); break;
+	case 'c': toggle_key(screen, TOP_BY_CONTAINER); break;
 	case 'v': toggle_key(screen, TOP_BY_VCPU); break;
 	case 'g': toggle_key(screen, TOP_BY_GUEST); break;
 	case 'i': screen->view.with_idle = !screen->view.with_idle; break;

@@ -29,8 +29,9 @@ struct vms_label {
 	const char *module; /* NULL for the kernel itself */
 	const char *source; /* source file, with `line` */
 	unsigned line;
-	uint64_t va;	 /* the address if by address; the function's begin if by function */
-	uint64_t offset; /* from the symbol's begin; 0 if by function */
+	uint64_t va;	       /* the address if by address; the function's begin if by function */
+	uint64_t offset;       /* from the symbol's begin; 0 if by function */
+	const char *container; /* of a process: its container or service; NULL: none */
 };
 
 #define VMS_NO_NODE UINT32_MAX

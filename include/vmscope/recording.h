@@ -37,6 +37,7 @@ struct vms_recording_stats {
 	 * vCPU executed the guest; how many of these have the guest's stack.
 	 */
 	uint64_t guest_samples, in_guest, joined;
+	struct vms_sampler_stats guest_session; /* beside `session`, which is of the host */
 };
 
 /*
@@ -55,10 +56,12 @@ void vms_recording_get_stats(const struct vms_recording *recording,
 /*
  * Appends the names of all functions in the recording to `out`, and the code of those that were
  * executing, as records for the end of its file. They are read from the mapped files, if these
- * still have the same build id, and from /proc/kallsyms. Call it on the recorded host, soon after
- * the recording. The session of a guest has already recorded them: then it appends nothing.
+ * still have the same build id, and from /proc/kallsyms. `files` completes what the mapped files
+ * have, and may be NULL; its servers are waited for. Call it on the recorded host, soon after the
+ * recording. The session of a guest has already recorded them: then it appends nothing.
  */
-void vms_recording_write_names(struct vms_recording *recording, GByteArray *out);
+void vms_recording_write_names(struct vms_recording *recording, struct vms_debug_files *files,
+			       GByteArray *out);
 /*
  * Makes a profile: one tree for all CPUs. `flags` are enum vms_profile_flags. Errors: NOT_FOUND (it
  * has no samples).

@@ -75,13 +75,18 @@ typedef struct vms_run_facts {
 	char *machine_name;
 	char *machine_description; /* "QEMU 10.0.2, TCG, pc-i440fx-10.0" */
 	pid_t pid;		   /* of the process that runs the machine; 0 if unknown */
-	char *system;		   /* "Linux"; NULL if no operating system was recognised */
+	/* "Linux"; NULL if no operating system was recognised. With `is_host`: of the guest that
+	 * was recorded, too. */
+	char *system;
 	char *release;
 	char *version;
 	char *hostname;
 	char *unwinder;	      /* "ORC" or "frame pointers" */
 	char *why;	      /* why no system was recognised, or which part is not understood */
 	uint64_t interval_ns; /* between two samples of a vCPU; 0: hits of probes, not samples */
+	/* Instructions between two samples of a vCPU; `interval_ns` is the mean then. 0: time
+	 * counts. */
+	uint64_t interval_instructions;
 	uint64_t begin_ns;    /* when it began, in ns of CLOCK_MONOTONIC; 0 if unknown */
 	int64_t begin_utc_ns; /* the same in ns since 1970, UTC; 0 if unknown */
 	uint64_t elapsed_ns;

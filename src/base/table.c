@@ -6,6 +6,8 @@
 #include <string.h>
 #include <vmscope/table.h>
 
+#define WIDEST 64 /* characters of a cell that make its column wider */
+
 union cell {
 	char *text;
 	uint64_t number;
@@ -113,7 +115,10 @@ static void append_padded(GString *out, const char *text, size_t width, bool to_
 			       to_the_right ? 0 : padding, "");
 }
 
-/* All cells as text, with the headings as the first row; `widths` of the columns in characters. */
+/*
+ * All cells as text, with the headings as the first row; `widths` of the columns in characters.
+ * Longer cells, as names of C++ may be, do not make a column wide: they move the rest of their row.
+ */
 static char **format_cells(const struct vms_table *table, size_t *widths)
 {
 	size_t n = table->n_columns, total = n + table->cells->len;
@@ -121,7 +126,9 @@ static char **format_cells(const struct vms_table *table, size_t *widths)
 	for (size_t i = 0; i < total; i++) {
 		texts[i] = i < n ? g_ascii_strup(table->columns[i].name, -1)
 				 : format_cell(table, i - n);
-		widths[i % n] = MAX(widths[i % n], (size_t)g_utf8_strlen(texts[i], -1));
+		const size_t width = (size_t)g_utf8_strlen(texts[i], -1);
+		if (width <= WIDEST)
+			widths[i % n] = MAX(widths[i % n], width);
 	}
 	return texts;
 }

@@ -96,7 +96,8 @@ static void write_sample(struct script *script, const struct vms_profile_sample 
 	static const struct vms_profile_thread idle = { .comm = "swapper" }, unknown = { 0 };
 	const struct vms_tree_node *nodes = script->stacks->tree->nodes;
 	uint64_t us = vms_timeline_get_time(&script->span, sample) / 1000;
-	uint64_t interval_ns = script->facts->interval_ns;
+	const uint64_t interval_ns = script->facts->interval_ns,
+		       instructions = script->facts->interval_instructions;
 
 	if (sample->thread != VMS_NO_THREAD) {
 		g_string_append(out, g_ptr_array_index(script->comms, sample->thread));
@@ -107,8 +108,10 @@ static void write_sample(struct script *script, const struct vms_profile_sample 
 	}
 	g_string_append_printf(out, "[%03u]  %" PRIu64 ".%06" PRIu64 ":   %" PRIu64 " %s: \n",
 			       sample->vcpu, us / 1000000, us % 1000000,
-			       sample->weight * MAX(interval_ns, 1),
-			       interval_ns ? "cpu-clock" : "hits");
+			       sample->weight * MAX(instructions ? instructions : interval_ns, 1),
+			       instructions  ? "instructions"
+			       : interval_ns ? "cpu-clock"
+					     : "hits");
 	for (uint32_t i = vms_stacks_get(script->stacks, sample); i != VMS_TREE_ROOT;
 	     i = nodes[i].parent)
 		g_string_append(out, get_line(script, (uint32_t)nodes[i].key.value));

@@ -120,8 +120,11 @@ static void print_stats(GString *out, const struct vms_run_facts *facts, unsigne
 {
 	const struct vms_sample_stats *stats = &facts->vcpus[vcpu];
 
-	g_string_append_printf(out, "vCPU %u: %" PRIu64 " samples, one every %" PRIu64 " us for ",
-			       vcpu, stats->samples, facts->interval_ns / 1000);
+	g_string_append_printf(out, "vCPU %u: %" PRIu64 " samples, one every %" PRIu64 " %s for ",
+			       vcpu, stats->samples,
+			       facts->interval_instructions ? facts->interval_instructions
+							    : facts->interval_ns / 1000,
+			       facts->interval_instructions ? "instructions" : "us");
 	append_time(out, facts->elapsed_ns);
 	g_string_append_printf(out, ", %" PRIu64 " missed, ", stats->missed);
 	print_failures(out, stats);
@@ -272,7 +275,7 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 
 	g_string_append_printf(out, "%s\n\n", facts->title);
 	print_machine(out, facts);
-	if (!facts->is_host)
+	if (!facts->is_host || facts->system)
 		print_guest(out, facts);
 	print_end(out, facts);
 	g_string_append_printf(out, "Trees:    %s, percentages of %s samples\n",

@@ -42,6 +42,8 @@ struct guest_engine {
 	GThread *thread;
 	GThread *waits_thread; /* NULL: only running threads are sampled */
 	uint64_t waits_missed; /* atomic: samples of threads that wait, which were not taken */
+	uint64_t stop_ns;      /* set before `waits_stop` */
+	int waits_stop;	       /* atomic: such threads are not looked at any more */
 	GMutex lock;	       /* guards all below */
 	GCond stopped;
 	bool stops;
@@ -234,7 +236,8 @@ static void *sample_waits(void *data)
 	struct guest_engine *engine = data;
 	struct vms_guest_waits *waits = vms_guest_waits_new(engine->run);
 	struct vms_guest_wait_tick tick = { .time_ns = vms_clock_now_ns(),
-					    .period_ns = engine->config.period_ns };
+					    .period_ns = engine->config.period_ns,
+					    .stops = &engine->waits_stop };
 	struct vms_guest_wait_counts counts = { 0 };
 	while (wait_until(engine, tick.time_ns)) {
 		const uint64_t begin_ns = vms_clock_now_ns();
@@ -252,6 +255,11 @@ static void *sample_waits(void *data)
 		const uint64_t busy_ns = 2 * end_ns - begin_ns - tick.time_ns;
 		tick.skipped = busy_ns / tick.period_ns;
 		tick.time_ns += (tick.skipped + 1) * tick.period_ns;
+	}
+	if (!vms_run_is_paused(engine->run)) {
+		vms_guest_waits_finish(waits, engine->stop_ns, tick.period_ns, take_waiting, engine,
+				       &counts);
+		__atomic_fetch_add(&engine->waits_missed, counts.missed, __ATOMIC_RELAXED);
 	}
 	vms_guest_waits_free(waits);
 	return NULL;
@@ -419,6 +427,7 @@ static bool start_engine(void *data, GError **error)
 		.data = engine,
 	};
 	engine->stops = false;
+	g_atomic_int_set(&engine->waits_stop, 0);
 	record_vcpu_threads(engine);
 	engine->run = vms_run_new(&options, error);
 	if (!engine->run || (engine->config.wall && !check_waits(engine, error)) ||
@@ -455,6 +464,8 @@ static void stop_engine(void *data)
 	if (!engine->run)
 		return;
 	vms_run_stop(engine->run);
+	engine->stop_ns = vms_clock_now_ns();
+	g_atomic_int_set(&engine->waits_stop, 1);
 	g_mutex_lock(&engine->lock);
 	engine->stops = true;
 	g_cond_broadcast(&engine->stopped);

@@ -18,6 +18,7 @@ struct waiting {
 	uint64_t switches;		  /* when the sample was taken */
 	struct vms_sample_record *sample; /* NULL: there is none */
 	uint64_t taken_ns;		  /* when its stack was read */
+	uint64_t seen_ns;		  /* when it was looked at last, or first listed */
 };
 
 struct vms_guest_waits {
@@ -85,9 +86,11 @@ static bool is_same(const struct vms_task *a, const struct vms_task *b)
 void vms_guest_waits_set_threads(struct vms_guest_waits *waits, const GArray *tasks)
 {
 	GArray *threads = make_threads(), *old = waits->threads;
+	const uint64_t now_ns = vms_clock_now_ns();
 	guint at = 0;
 	for (guint i = 0; i < tasks->len; i++) {
-		struct waiting waiting = { .task = g_array_index(tasks, struct vms_task, i) };
+		struct waiting waiting = { .task = g_array_index(tasks, struct vms_task, i),
+					   .seen_ns = now_ns };
 		while (at < old->len && compare_tasks(&g_array_index(old, struct waiting, at).task,
 						      &waiting.task) < 0)
 			at++;
@@ -96,6 +99,7 @@ void vms_guest_waits_set_threads(struct vms_guest_waits *waits, const GArray *ta
 		if (known && is_same(&known->task, &waiting.task)) {
 			waiting.switches = known->switches;
 			waiting.taken_ns = known->taken_ns;
+			waiting.seen_ns = known->seen_ns;
 			waiting.sample = g_steal_pointer(&known->sample);
 		}
 		g_array_append_val(threads, waiting);
@@ -190,6 +194,7 @@ static void sample_thread(struct vms_guest_waits *waits, struct waiting *waiting
 	struct vms_guest *guest = waits->run->options.guest;
 	const uint64_t begin_ns = vms_clock_now_ns();
 	struct vms_task_wait wait;
+	waiting->seen_ns = begin_ns;
 	if (!vms_guest_task_wait(guest, waiting->task.va, &wait) || wait.pid != waiting->task.pid ||
 	    wait.tid != waiting->task.tid) {
 		giving->counts->missed++;
@@ -227,6 +232,40 @@ void vms_guest_waits_sample(struct vms_guest_waits *waits, const struct vms_gues
 	*counts = (struct vms_guest_wait_counts) { 0 };
 	vms_run_lock_guest(waits->run);
 	for (guint i = 0; i < waits->threads->len; i++)
-		sample_thread(waits, &g_array_index(waits->threads, struct waiting, i), &giving);
+		if (!tick->stops || !g_atomic_int_get(tick->stops))
+			sample_thread(waits, &g_array_index(waits->threads, struct waiting, i),
+				      &giving);
+	vms_run_unlock_guest(waits->run);
+}
+
+/* True if the thread still waits as it did when its sample was taken. */
+static bool still_waits(struct vms_guest *guest, const struct waiting *waiting)
+{
+	struct vms_task_wait wait;
+	return waiting->sample && vms_guest_task_wait(guest, waiting->task.va, &wait) &&
+	       wait.pid == waiting->task.pid && wait.tid == waiting->task.tid && !wait.is_on_cpu &&
+	       wait.state != 'Z' && wait.state != 'X' && wait.switches == waiting->switches;
+}
+
+void vms_guest_waits_finish(struct vms_guest_waits *waits, uint64_t end_ns, uint64_t period_ns,
+			    void (*give)(const struct vms_sample_record *sample, uint64_t begin_ns,
+					 void *data),
+			    void *data, struct vms_guest_wait_counts *counts)
+{
+	*counts = (struct vms_guest_wait_counts) { 0 };
+	vms_run_lock_guest(waits->run);
+	for (guint i = 0; i < waits->threads->len; i++) {
+		struct waiting *waiting = &g_array_index(waits->threads, struct waiting, i);
+		const uint64_t passed =
+			end_ns > waiting->seen_ns ? (end_ns - waiting->seen_ns) / period_ns : 0;
+		const bool waited = passed > 0 && still_waits(waits->run->options.guest, waiting);
+		const uint64_t n = waited ? MIN(passed, SKIPPED_LIMIT) : 0;
+		for (uint64_t k = 1; k <= n; k++) {
+			waiting->sample->time_ns = waiting->seen_ns + k * period_ns;
+			give(waiting->sample, end_ns, data);
+		}
+		counts->taken += n;
+		counts->missed += passed - n;
+	}
 	vms_run_unlock_guest(waits->run);
 }

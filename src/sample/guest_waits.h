@@ -23,6 +23,7 @@ struct vms_guest_wait_tick {
 	uint64_t time_ns;
 	uint64_t skipped; /* ticks before it, at which nobody looked */
 	uint64_t period_ns;
+	const int *stops; /* atomic: once it is not 0, further threads are left out; or NULL */
 };
 
 struct vms_guest_wait_counts {
@@ -35,6 +36,14 @@ struct vms_guest_wait_counts {
  * run since. Only the frames that its stack has are allocated, so it must not be copied as a whole.
  */
 void vms_guest_waits_sample(struct vms_guest_waits *waits, const struct vms_guest_wait_tick *tick,
+			    void (*give)(const struct vms_sample_record *sample, uint64_t begin_ns,
+					 void *data),
+			    void *data, struct vms_guest_wait_counts *counts);
+/*
+ * Gives the samples since each thread was looked at last, up to `end_ns`, if it has not run since.
+ * It reads no stacks, so it is quick.
+ */
+void vms_guest_waits_finish(struct vms_guest_waits *waits, uint64_t end_ns, uint64_t period_ns,
 			    void (*give)(const struct vms_sample_record *sample, uint64_t begin_ns,
 					 void *data),
 			    void *data, struct vms_guest_wait_counts *counts);

@@ -201,6 +201,10 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	case VMS_TREE_PROCESS:
 		label.kind = VMS_LABEL_PROCESS;
 		label.name = name_process(builder, find_process(builder, key));
+		label.container =
+			find_process(builder, key)
+				? intern_text(builder, find_process(builder, key)->container)
+				: NULL;
 		break;
 	case VMS_TREE_IDLE:
 		label.kind = VMS_LABEL_IDLE;

@@ -13,6 +13,7 @@
 struct vms_recorded_file {
 	uint64_t number;
 	char *path, *build_id;		  /* NULL: unknown */
+	uint64_t stamp;			  /* of a file without a build id; 0: unknown */
 	struct vms_symbol_table *symbols; /* NULL: the recording has none */
 	struct vms_recorded_code *code;	  /* NULL: there is none, or `binary` has taken it */
 	struct vms_binary *binary;	  /* made of this code; NULL: not made, or no code */

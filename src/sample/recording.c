@@ -35,6 +35,7 @@ struct process_event {
 	enum process_event_kind kind;
 	uint32_t pid, parent;
 	char comm[VMS_COMM_SIZE];
+	const char *container; /* "": none; NULL: that of before, or of the parent */
 	uint64_t start, end, offset, file;
 };
 
@@ -42,6 +43,7 @@ struct process_event {
 struct generation {
 	uint64_t from_ns;
 	char comm[VMS_COMM_SIZE];
+	const char *container; /* as of an event */
 	GArray *mappings;
 	uint32_t space;
 };
@@ -188,11 +190,11 @@ static void read_file(struct vms_recorded_system *system, const struct vms_fxt_r
 		return;
 	file->path = vms_records_text(event, "path");
 	file->build_id = vms_records_text(event, "build id");
+	file->stamp = vms_records_number(event, "stamp");
 }
 
-static void read_process_event(struct vms_recorded_system *system,
-			       const struct vms_fxt_record *record, uint64_t time_ns,
-			       enum process_event_kind kind)
+static void read_process_event(struct vms_recording *recording, const struct vms_fxt_record *record,
+			       uint64_t time_ns, enum process_event_kind kind)
 {
 	struct process_event event = { .time_ns = time_ns,
 				       .kind = kind,
@@ -204,8 +206,11 @@ static void read_process_event(struct vms_recorded_system *system,
 				       .file = vms_records_number(record, "file") };
 	g_autofree char *comm = vms_records_text(record, "comm");
 	g_strlcpy(event.comm, comm ? comm : "", sizeof(event.comm));
+	g_autofree char *container = vms_records_text(record, "container");
+	if (container)
+		event.container = vms_symbolizer_intern(recording->symbolizer, container);
 	if (kind == EVENT_PROCESS || event.end > event.start)
-		g_array_append_val(system->process_events, event);
+		g_array_append_val(recording->current->process_events, event);
 }
 
 /* Adds the symbols of an attachment, a line each. */
@@ -286,9 +291,9 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 	} else if (vms_records_is_event(record, "file")) {
 		read_file(recording->current, record);
 	} else if (vms_records_is_event(record, "process")) {
-		read_process_event(recording->current, record, time_ns, EVENT_PROCESS);
+		read_process_event(recording, record, time_ns, EVENT_PROCESS);
 	} else if (vms_records_is_event(record, "mapping")) {
-		read_process_event(recording->current, record, time_ns, EVENT_MAPPING);
+		read_process_event(recording, record, time_ns, EVENT_MAPPING);
 	} else if (vms_records_is_event(record, "failures")) {
 		read_failure(recording, record);
 	} else if (vms_records_is_event(record, "vcpu thread")) {
@@ -373,7 +378,12 @@ static struct generation *begin_generation(struct vms_recording *recording, stru
 					   uint64_t from_ns, const struct generation *of,
 					   const char *comm)
 {
-	struct generation made = { .from_ns = from_ns, .mappings = vms_mappings_new() };
+	const struct generation *last = last_generation(process);
+	struct generation made = { .from_ns = from_ns,
+				   .mappings = vms_mappings_new(),
+				   .container = of     ? of->container
+						: last ? last->container
+						       : NULL };
 	g_strlcpy(made.comm, comm[0] || !of ? comm : of->comm, sizeof(made.comm));
 	const guint n = of ? of->mappings->len : 0;
 	if (n && n <= MAPPINGS_ALL - recording->n_mappings) {
@@ -418,7 +428,9 @@ static int compare_events(const void *a, const void *b)
 static void map_generation(struct vms_recording *recording, struct vms_recorded_system *system,
 			   uint32_t pid, struct generation *generation)
 {
-	struct vms_process process = { .pid = pid };
+	const char *container = generation->container;
+	struct vms_process process = { .pid = pid,
+				       .container = container && container[0] ? container : NULL };
 	g_strlcpy(process.comm, generation->comm, sizeof(process.comm));
 	generation->space = vms_symbolizer_add_space(recording->symbolizer, &process)->index;
 	if (system == &recording->guest)
@@ -448,8 +460,11 @@ static void apply_events(struct vms_recording *recording, struct vms_recorded_sy
 			continue;
 		}
 		struct process *parent = event->parent ? get_process(system, event->parent) : NULL;
-		begin_generation(recording, get_process(system, event->pid), event->time_ns,
-				 last_generation(parent), event->comm);
+		struct generation *begun =
+			begin_generation(recording, get_process(system, event->pid), event->time_ns,
+					 last_generation(parent), event->comm);
+		if (event->container)
+			begun->container = event->container;
 	}
 }
 
@@ -715,10 +730,12 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	make_spaces(recording, &recording->guest);
 	map_kernels(recording);
 	count_stacks(recording);
+	/* A damaged file may lack a session, and have its samples. */
 	const bool has_host = recording->host.has_session || recording->host.moments->len > 0;
+	const bool has_guest = recording->guest.has_session || recording->guest.moments->len > 0;
 	recording->shown = has_host ? &recording->host : &recording->guest;
 	fill_stats(recording);
-	if (has_host && recording->guest.has_session)
+	if (has_host && has_guest)
 		vms_recording_join(recording);
 	return g_steal_pointer(&recording);
 }
@@ -854,6 +871,18 @@ const struct vms_arch *vms_recording_arch(const struct vms_recording *recording,
 	return name ? vms_arch_by_name(name) : NULL;
 }
 
+/* What runs in the guest. */
+static void describe_guest_system(const struct vms_recording *recording,
+				  struct vms_run_facts *facts)
+{
+	const struct vms_recorded_system *guest = &recording->guest;
+	facts->system = g_strdup(guest->name);
+	facts->release = g_strdup(guest->release);
+	facts->version = g_strdup(guest->version);
+	facts->hostname = g_strdup(guest->host);
+	facts->unwinder = g_strdup(recording->unwinder);
+}
+
 static void describe_host(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
 	const struct vms_recorded_system *host = &recording->host;
@@ -862,6 +891,8 @@ static void describe_host(const struct vms_recording *recording, struct vms_run_
 		"%s, %s %s %s, %" G_GUINT64_FORMAT " CPU%s", host->host ? host->host : "unknown",
 		host->name ? host->name : "unknown system", host->release ? host->release : "",
 		host->machine ? host->machine : "", host->cpus, host->cpus == 1 ? "" : "s");
+	if (recording->joined)
+		describe_guest_system(recording, facts);
 	const char *guest = recording->machine_name ? recording->machine_name : "a machine";
 	facts->title = recording->joined ? g_strdup_printf("%s with its guest, on %s, %.1f s",
 							   guest, facts->machine_description,
@@ -873,15 +904,10 @@ static void describe_host(const struct vms_recording *recording, struct vms_run_
 
 static void describe_guest(const struct vms_recording *recording, struct vms_run_facts *facts)
 {
-	const struct vms_recorded_system *guest = &recording->guest;
 	facts->machine_name = g_strdup(recording->machine_name);
 	facts->machine_description =
 		g_strdup(recording->description ? recording->description : "unknown machine");
-	facts->system = g_strdup(guest->name);
-	facts->release = g_strdup(guest->release);
-	facts->version = g_strdup(guest->version);
-	facts->hostname = g_strdup(guest->host);
-	facts->unwinder = g_strdup(recording->unwinder);
+	describe_guest_system(recording, facts);
 	facts->n_vcpus = recording->vcpus->len;
 	facts->vcpus =
 		g_memdup2(recording->vcpus->data, facts->n_vcpus * sizeof(struct vms_sample_stats));
@@ -890,16 +916,25 @@ static void describe_guest(const struct vms_recording *recording, struct vms_run
 	vms_run_facts_set_title(facts);
 }
 
+/* Returns the time between two samples of a CPU; the mean if the period is one of instructions. */
+static uint64_t get_interval(const struct vms_recording *recording, uint64_t elapsed_ns)
+{
+	const struct vms_recording_stats *stats = &recording->stats;
+	const uint64_t per_cpu = stats->samples / MAX(recording->shown->cpus, 1);
+	return MAX(stats->period_instructions ? elapsed_ns / MAX(per_cpu, 1) : stats->period_ns, 1);
+}
+
 struct vms_run_facts *vms_recording_facts(const struct vms_recording *recording)
 {
 	struct vms_run_facts *facts = g_new0(struct vms_run_facts, 1);
 	const bool has_time = recording->last_ns >= recording->first_ns;
-	facts->interval_ns = MAX(recording->stats.period_ns, 1);
+	facts->interval_instructions = recording->stats.period_instructions;
 	facts->begin_ns = recording->shown->begin_ns;
 	facts->begin_utc_ns = (int64_t)recording->stats.begin_real_ns;
 	facts->elapsed_ns = recording->stats.is_complete ? recording->stats.session.elapsed_ns
 			    : has_time			 ? recording->last_ns - recording->first_ns
 							 : 0;
+	facts->interval_ns = get_interval(recording, facts->elapsed_ns);
 	facts->end = recording->stats.is_complete && !recording->failure ? VMS_SAMPLE_COMPLETE
 									 : VMS_SAMPLE_FAILED;
 	facts->error = g_strdup(recording->failure);

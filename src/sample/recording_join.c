@@ -54,16 +54,21 @@ static bool is_entry(const char *symbol)
 }
 
 /*
- * True for code that QEMU has translated. It is the only code of QEMU's process that is in no file:
- * in anonymous memory, or in a memfd.
+ * True for code that QEMU has translated, and for functions that only such code calls: their names
+ * begin with "helper_". Translated code is the only code of QEMU's process that is in no file: it
+ * is in anonymous memory, or in a memfd.
  */
 static bool is_translated(const struct joining *joining, uint64_t pc)
 {
+	struct vms_symbolizer *symbolizer = joining->recording->symbolizer;
+	const uint32_t space = joining->sample->space;
 	struct vms_mapping mapping;
-	return vms_symbolizer_mapping(joining->recording->symbolizer, joining->sample->space, pc,
-				      &mapping) &&
-	       mapping.name &&
-	       (strcmp(mapping.name, "[anon]") == 0 || g_str_has_prefix(mapping.name, "/memfd:"));
+	struct vms_location location;
+	if (!vms_symbolizer_mapping(symbolizer, space, pc, &mapping) || !mapping.name)
+		return false;
+	return strcmp(mapping.name, "[anon]") == 0 || g_str_has_prefix(mapping.name, "/memfd:") ||
+	       (vms_symbolizer_locate(symbolizer, space, 0, pc, &location) && location.symbol &&
+		g_str_has_prefix(location.symbol, "helper_"));
 }
 
 /*
@@ -237,6 +242,8 @@ void vms_recording_join(struct vms_recording *recording)
 	};
 	recording->joined = g_hash_table_new_full(hash_joined, equal_joined, g_free, NULL);
 	recording->stats.guest_samples = recording->guest.moments->len;
+	recording->stats.guest_session = recording->guest.stats;
+	recording->stats.is_complete &= recording->guest.is_complete;
 	sort_guest(&joining);
 	for (guint i = 0; i < recording->host.moments->len; i++)
 		join_moment(&joining,

@@ -103,19 +103,29 @@ void vms_run_facts_free(struct vms_run_facts *facts)
 	g_free(facts);
 }
 
+/* Returns how often samples were taken, newly allocated. */
+static char *describe_interval(const struct vms_run_facts *facts)
+{
+	const double hz = 1e9 / (double)facts->interval_ns;
+	if (facts->interval_instructions)
+		return g_strdup_printf("every %" G_GUINT64_FORMAT " instructions",
+				       facts->interval_instructions);
+	return g_strdup_printf("at %.*f Hz", hz < 10 ? 1 : 0, hz);
+}
+
 void vms_run_facts_set_title(struct vms_run_facts *facts)
 {
 	g_autofree char *system = facts->system
 					  ? g_strdup_printf("%s %s", facts->system,
 							    facts->release ? facts->release : "")
 					  : g_strdup("Unknown guest");
-	double hz = 1e9 / (double)facts->interval_ns;
+	g_autofree char *interval = describe_interval(facts);
 	bool early = vms_sample_ended_early(facts->end);
 
 	facts->title = g_strdup_printf(
-		"%s on %s, %u vCPU%s, %.1f s at %.*f Hz%s%s%s", system, facts->machine_description,
+		"%s on %s, %u vCPU%s, %.1f s %s%s%s%s", system, facts->machine_description,
 		facts->n_vcpus, facts->n_vcpus == 1 ? "" : "s", (double)facts->elapsed_ns / 1e9,
-		hz < 10 ? 1 : 0, hz, early ? " (ended early: " : "",
+		interval, early ? " (ended early: " : "",
 		early ? vms_sample_end_text(facts->end) : "", early ? ")" : "");
 }
 

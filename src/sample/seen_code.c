@@ -103,7 +103,8 @@ static GArray *record_space(struct vms_seen_code *seen, const struct vms_sample_
 	/* The idle tasks of all CPUs count as one process. */
 	if (process && (sample->pid || !last))
 		vms_sampler_record_process(seen->sampler, sample->time_ns, sample->pid, 0,
-					   sample->pid ? process->comm : "swapper");
+					   sample->pid ? process->comm : "swapper",
+					   process->container ? process->container : "");
 	g_tree_replace(seen->last_space, (gpointer)pid, GUINT_TO_POINTER(sample->space + 1));
 	return recorded;
 }
@@ -258,9 +259,9 @@ static void record_file(struct vms_seen_code *seen, const struct seen_file *file
 	const bool is_mapped =
 		vms_symbolizer_mapping(seen->symbolizer, file->space, file->va, &mapping) &&
 		mapping.file == file->id;
-	vms_sampler_record_file(seen->sampler, file->number, file->name,
-				is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary)
-							    : NULL);
+	vms_sampler_record_file(
+		seen->sampler, file->number, file->name,
+		is_mapped && mapping.binary ? vms_binary_build_id(mapping.binary) : NULL, 0);
 	if (is_mapped && vms_mappings_functions(&mapping))
 		record_functions(seen, file, &mapping, offsets, n, out);
 }

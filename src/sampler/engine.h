@@ -55,21 +55,30 @@ struct vms_sampler_engine {
 /* ---- called by engines ------------------------------------------------------------ */
 
 const struct vms_sampler_config *vms_sampler_config(struct vms_sampler *sampler);
-/* Puts a sample into the buffer of its CPU. Only one thread at a time may call it. */
-void vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
+/*
+ * Puts a sample into the buffer of its CPU. False if there is no room: then it is counted as lost.
+ * Only one thread at a time may call it.
+ */
+bool vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
 			    uint64_t taken_ns);
+/* Counts samples of a CPU as lost. */
+void vms_sampler_lose_samples(struct vms_sampler *sampler, uint32_t cpu, uint64_t n);
 
 /* The next functions record processes. `time_ns` is the time of the event. For any thread. */
 
 /*
  * Records that a process was found or begins a program, or, unless `parent` is 0, that it is a copy
- * of its parent.
+ * of its parent. `container` is as in struct vms_process, or "" for none; NULL: that of before, or
+ * of the parent.
  */
 void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-				uint32_t parent, const char *comm);
-/* Records a file, to which mappings refer by its number. `build_id` may be NULL. */
+				uint32_t parent, const char *comm, const char *container);
+/*
+ * Records a file, to which mappings refer by its number. `build_id` may be NULL; then `stamp` may
+ * tell whether a file of this host is the same (vms_file_stamp), or is 0.
+ */
 void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const char *path,
-			     const char *build_id);
+			     const char *build_id, uint64_t stamp);
 void vms_sampler_record_mapping(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
 				uint64_t start, uint64_t end, uint64_t offset, uint32_t file);
 /* Records the name of a thread, which may change. */

@@ -311,13 +311,23 @@ const struct vms_sampler_config *vms_sampler_config(struct vms_sampler *sampler)
 	return &sampler->config;
 }
 
-void vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
+static struct vms_sample_buffer *get_buffer(struct vms_sampler *sampler, uint32_t cpu)
+{
+	return &sampler->buffers[cpu % sampler->n_buffers];
+}
+
+void vms_sampler_lose_samples(struct vms_sampler *sampler, uint32_t cpu, uint64_t n)
+{
+	atomic_fetch_add(&get_buffer(sampler, cpu)->lost, n);
+}
+
+bool vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample_record *sample,
 			    uint64_t taken_ns)
 {
 	g_byte_array_set_size(sampler->encoded, 0);
 	vms_records_put_sample(sampler->encoded, sample);
-	vms_sample_buffer_put(&sampler->buffers[sample->vcpu % sampler->n_buffers],
-			      sampler->encoded->data, sampler->encoded->len);
+	const bool is_kept = vms_sample_buffer_put(get_buffer(sampler, sample->vcpu),
+						   sampler->encoded->data, sampler->encoded->len);
 	const uint64_t took_ns = vms_clock_now_ns() - taken_ns;
 	g_mutex_lock(&sampler->lock);
 	vms_histogram_add(&sampler->took_ns, took_ns);
@@ -325,6 +335,7 @@ void vms_sampler_add_sample(struct vms_sampler *sampler, const struct vms_sample
 	if (!sampler->took_min_ns || took_ns < sampler->took_min_ns)
 		sampler->took_min_ns = took_ns;
 	g_mutex_unlock(&sampler->lock);
+	return is_kept;
 }
 
 static void put_record(struct vms_sampler *sampler, const struct vms_fxt_record *event)
@@ -336,23 +347,26 @@ static void put_record(struct vms_sampler *sampler, const struct vms_fxt_record 
 }
 
 void vms_sampler_record_process(struct vms_sampler *sampler, uint64_t time_ns, uint32_t pid,
-				uint32_t parent, const char *comm)
+				uint32_t parent, const char *comm, const char *container)
 {
 	struct vms_fxt_record event = vms_records_event("process", time_ns, pid);
 	vms_records_add_text(&event, "comm", comm);
+	vms_records_add_text(&event, "container", container);
 	if (parent)
 		vms_records_add_number(&event, "parent", parent);
 	put_record(sampler, &event);
 }
 
 void vms_sampler_record_file(struct vms_sampler *sampler, uint32_t number, const char *path,
-			     const char *build_id)
+			     const char *build_id, uint64_t stamp)
 {
 	struct vms_fxt_record event = vms_records_event("file", vms_clock_now_ns(), 0);
 	vms_records_add_number(&event, "number", number);
 	vms_records_add_text(&event, "path", path);
 	if (build_id)
 		vms_records_add_text(&event, "build id", build_id);
+	else if (stamp)
+		vms_records_add_number(&event, "stamp", stamp);
 	put_record(sampler, &event);
 }
 

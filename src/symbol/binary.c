@@ -15,6 +15,7 @@ struct vms_binary {
 	char *path;
 	uint64_t size;
 	struct vms_debug_files *debug_files; /* or NULL */
+	struct vms_binary_budget *budget;    /* or NULL */
 	/* Only replaced under `reading`, but got without it. What was replaced stays. */
 	struct vms_elf_image *elf;	    /* NULL if it is no ELF file or its begin is missing */
 	struct vms_symbol_table *functions; /* NULL until they are asked for */
@@ -110,8 +111,8 @@ static bool find_separate_symbols(struct vms_binary *binary, const struct vms_fi
 	return answer == VMS_DEBUG_FOUND;
 }
 
-static struct vms_symbol_table *read_functions(struct vms_binary *binary,
-					       const struct vms_elf_image *elf)
+static struct vms_symbol_table *read_all_functions(struct vms_binary *binary,
+						   const struct vms_elf_image *elf)
 {
 	const struct vms_file_source source = noting_source(binary);
 	struct vms_separate_symbols separate;
@@ -127,6 +128,18 @@ static struct vms_symbol_table *read_functions(struct vms_binary *binary,
 	struct vms_symbol_table *none = vms_symbol_table_new(binary->path);
 	vms_symbol_table_finish(none, 0);
 	return none;
+}
+
+/* Reads functions as far as the budget allows. The table is empty if it does not. */
+static struct vms_symbol_table *read_functions(struct vms_binary *binary,
+					       const struct vms_elf_image *elf)
+{
+	const uint64_t begin_ns = vms_binary_budget_thread_ns();
+	struct vms_symbol_table *functions =
+		read_all_functions(binary, vms_binary_has_room(binary) ? elf : NULL);
+	vms_binary_charge(binary, vms_symbol_table_bytes(functions),
+			  vms_binary_budget_thread_ns() - begin_ns);
+	return functions;
 }
 
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source)
@@ -167,6 +180,7 @@ void vms_binary_unref(struct vms_binary *binary)
 	vms_file_source_clear(&binary->copy);
 	vms_file_source_clear(&binary->source);
 	vms_debug_files_unref(binary->debug_files);
+	vms_binary_budget_unref(binary->budget);
 	g_mutex_clear(&binary->reading);
 	g_mutex_clear(&binary->lock);
 	g_free(binary->path);
@@ -186,6 +200,31 @@ void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_file
 			binary->elf = elf;
 		}
 	}
+}
+
+static size_t count_elf_bytes(const struct vms_elf_image *elf)
+{
+	return sizeof(*elf) + elf->n_sections * sizeof(Elf64_Shdr) + elf->section_names_size;
+}
+
+void vms_binary_set_budget(struct vms_binary *binary, struct vms_binary_budget *budget)
+{
+	binary->budget = vms_binary_budget_ref(budget);
+	if (binary->elf && vms_binary_has_room(binary))
+		vms_binary_charge(binary, count_elf_bytes(binary->elf), 0);
+	else
+		g_clear_pointer(&binary->elf, free_elf);
+}
+
+bool vms_binary_has_room(struct vms_binary *binary)
+{
+	return !binary->budget || vms_binary_budget_has_room(binary->budget);
+}
+
+void vms_binary_charge(struct vms_binary *binary, size_t bytes, uint64_t thread_ns)
+{
+	if (binary->budget)
+		vms_binary_budget_charge(binary->budget, bytes, thread_ns);
 }
 
 const char *vms_binary_path(const struct vms_binary *binary)
@@ -237,8 +276,7 @@ static void replace_functions(struct vms_binary *binary, struct vms_elf_image *e
 	g_ptr_array_add(binary->old_functions, binary->functions);
 	__atomic_store_n(&binary->functions, functions, __ATOMIC_RELEASE);
 	if (binary->elf) {
-		binary->old_bytes += binary->elf->n_sections * sizeof(Elf64_Shdr) +
-				     binary->elf->section_names_size;
+		binary->old_bytes += count_elf_bytes(binary->elf);
 		g_ptr_array_add(binary->old_elfs, binary->elf);
 	}
 	__atomic_store_n(&binary->elf, elf, __ATOMIC_RELEASE);
@@ -280,7 +318,7 @@ static bool is_due(const struct vms_binary *binary, uint64_t now_ns)
 bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns)
 {
 	g_mutex_lock(&binary->reading);
-	const bool reads = is_due(binary, now_ns);
+	const bool reads = is_due(binary, now_ns) && vms_binary_has_room(binary);
 	if (reads) {
 		binary->pause_ns =
 			read_again(binary) ? PAUSE_NS : MIN(2 * binary->pause_ns, PAUSE_MAX_NS);

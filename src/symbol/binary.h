@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "symbol/binary_budget.h"
 #include "symbol/debug_files.h"
 #include <vmscope/symbol.h>
 
@@ -23,6 +24,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_binary, vms_binary_unref)
  * NULL. Call it before the binary is used.
  */
 void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_files *files);
+
+/*
+ * Its tables count to a budget, which is referenced. If that has no room any more, the binary has
+ * no functions, and no headers if they were not counted yet. Call it before the binary is used.
+ */
+void vms_binary_set_budget(struct vms_binary *binary, struct vms_binary_budget *budget);
+/* As those of binary_budget.h, for what others keep with the binary. */
+bool vms_binary_has_room(struct vms_binary *binary);
+void vms_binary_charge(struct vms_binary *binary, size_t bytes, uint64_t thread_ns);
 
 const char *vms_binary_path(const struct vms_binary *binary);
 /* Returns the size of the file in bytes. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/binary_functions.h"
 #include "base/bytes.h"
+#include "base/search.h"
 #include "base/text.h"
 #include "symbol/demangle.h"
+#include "symbol/file_table.h"
+#include "symbol/go_functions.h"
 #include <lzma.h>
 
 #define SYMBOLS_LIMIT	 (UINT64_C(2) << 20) /* of one table */
@@ -11,8 +14,8 @@
 #define NAME_LIMIT	 4096
 #define DYNAMIC_LIMIT	 (64u << 10) /* bytes */
 #define BUCKETS_LIMIT	 (1u << 20)
-#define CHAIN_LIMIT	 4096	     /* entries with one hash; real ones are a few */
-#define PLT_LIMIT	 (16u << 20) /* bytes of one section */
+#define CHAIN_LIMIT	 4096	    /* entries with one hash; real ones are a few */
+#define PLT_LIMIT	 (4u << 20) /* bytes of one section */
 #define DEBUGDATA_LIMIT	 (64u << 20)
 #define DEBUGDATA_MEMORY (UINT64_C(128) << 20)
 
@@ -59,9 +62,14 @@ static void add_function(struct reading *reading, const char *name, uint64_t add
 	uint64_t offset;
 	if (reading->name_bytes > NAMES_LIMIT || !find_code_offset(reading->elf, address, &offset))
 		return;
-	char *readable = vms_demangle(name, &reading->demangling);
+	/* "pthread_create@@GLIBC_2.34" is what programs are linked with: its name is before the @.
+	 */
+	const char *version = strstr(name, "@@");
+	g_autofree char *own =
+		version && version > name ? g_strndup(name, (gsize)(version - name)) : NULL;
+	char *readable = vms_demangle(own ?: name, &reading->demangling);
 	if (!readable)
-		readable = g_strdup(name);
+		readable = g_strdup(own ?: name);
 	vms_text_clean(readable);
 	reading->name_bytes += strlen(readable) + 1;
 	vms_symbol_table_add(reading->table, readable, offset, size, type);
@@ -77,55 +85,6 @@ static uint8_t *read_bytes(const struct vms_file_source *source, uint64_t offset
 	return vms_file_source_read(source, offset, bytes, size) ? g_steal_pointer(&bytes) : NULL;
 }
 
-/* A table of which some blocks may be missing. */
-struct table {
-	uint8_t *bytes, *has; /* see vms_file_source_read_present; NULL if nothing could be read */
-	uint64_t offset;      /* in the file */
-	uint64_t size;
-	bool is_whole;
-};
-
-static void read_table(const struct vms_file_source *source, uint64_t offset, uint64_t size,
-		       struct table *ret)
-{
-	uint64_t first;
-	*ret = (struct table) { .offset = offset, .size = size };
-	if (size == 0 || offset > source->size || size > source->size - offset)
-		return;
-	ret->bytes = g_malloc0(size + 1); /* one byte more ends the last string */
-	ret->has = g_malloc0(size / VMS_FILE_BLOCK + 2);
-	ret->is_whole = vms_file_source_read_present(source, offset, ret->bytes, size, ret->has,
-						     &first) == 0;
-}
-
-static void clear_table(struct table *table)
-{
-	g_free(table->bytes);
-	g_free(table->has);
-}
-
-/* True if [at, at + size) of the table was read; it is shorter than a block. */
-static bool is_present(const struct table *table, uint64_t at, uint64_t size)
-{
-	const uint64_t begin = table->offset / VMS_FILE_BLOCK, end = table->offset + at + size - 1;
-	return at < table->size && size <= table->size - at &&
-	       table->has[(table->offset + at) / VMS_FILE_BLOCK - begin] &&
-	       table->has[end / VMS_FILE_BLOCK - begin];
-}
-
-/* Gets a name whose bytes are all there, with the end. NULL if they are not. */
-static const char *get_name(const struct table *strings, uint32_t at)
-{
-	if (at >= strings->size)
-		return NULL;
-	const char *name = (const char *)strings->bytes + at;
-	const size_t length = strnlen(name, NAME_LIMIT);
-	return length > 0 && length < NAME_LIMIT &&
-			       is_present(strings, at, MIN(length + 1, strings->size - at))
-		       ? name
-		       : NULL;
-}
-
 /* True for a name that a programmer does not write: "__libc_pause", which is "pause", too. */
 static bool is_internal(const char *name)
 {
@@ -133,15 +92,15 @@ static bool is_internal(const char *name)
 }
 
 /* Adds functions whose names are internal, or those whose names are not; local or not. */
-static void add_present_functions(struct reading *reading, const struct table *symbols,
-				  const struct table *strings, bool internal, bool local)
+static void add_present_functions(struct reading *reading, const struct vms_file_table *symbols,
+				  const struct vms_file_table *strings, bool internal, bool local)
 {
 	Elf64_Sym symbol;
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
-		if (!is_function(&symbol) || !is_present(symbols, at, sizeof(symbol)))
+		if (!is_function(&symbol) || !vms_file_table_has(symbols, at, sizeof(symbol)))
 			continue;
-		const char *name = get_name(strings, symbol.st_name);
+		const char *name = vms_file_table_text(strings, symbol.st_name, NAME_LIMIT);
 		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
 		if (name && is_local == local && is_internal(name) == internal)
 			add_function(reading, name, symbol.st_value, symbol.st_size,
@@ -149,21 +108,104 @@ static void add_present_functions(struct reading *reading, const struct table *s
 	}
 }
 
-/* Adds the functions of a table. False if a part of it is missing. */
-static bool add_functions(struct reading *reading, const struct vms_file_source *source,
-			  const struct place *place)
+/* ---- labels ----------------------------------------------------------- */
+
+/* The code of a function whose size is known. */
+struct body {
+	uint64_t begin, end;
+};
+
+static int compare_bodies(const void *a, const void *b)
 {
-	struct table symbols, strings;
+	const struct body *x = a, *y = b;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Lists the bodies of all functions, by address. Each ends where those before it end, too. */
+static GArray *list_bodies(const struct vms_file_table *symbols)
+{
+	GArray *bodies = g_array_new(FALSE, FALSE, sizeof(struct body));
+	Elf64_Sym symbol;
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
+		const struct body body = { symbol.st_value, symbol.st_value + symbol.st_size };
+		if (is_function(&symbol) && body.end > body.begin)
+			g_array_append_val(bodies, body);
+	}
+	g_array_sort(bodies, compare_bodies);
+	for (guint i = 1; i < bodies->len; i++) {
+		struct body *body = &g_array_index(bodies, struct body, i);
+		body->end = MAX(body->end, body[-1].end);
+	}
+	return bodies;
+}
+
+static bool is_in_body(const GArray *bodies, uint64_t address)
+{
+	const struct body *all = (const struct body *)(const void *)bodies->data;
+	const size_t n = VMS_SEARCH(bodies->len, i, all[i].begin <= address);
+	return n > 0 && address < all[n - 1].end;
+}
+
+/* True for a symbol without a type in a section of code. */
+static bool is_label(const Elf64_Sym *symbol, const struct vms_elf_image *elf)
+{
+	if (ELF64_ST_TYPE(symbol->st_info) != STT_NOTYPE || symbol->st_name == 0 ||
+	    symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= elf->n_sections)
+		return false;
+	const Elf64_Shdr *section = &elf->sections[symbol->st_shndx];
+	return (section->sh_flags & SHF_EXECINSTR) && symbol->st_value >= section->sh_addr &&
+	       symbol->st_value - section->sh_addr < section->sh_size;
+}
+
+/* True for "$x", which marks code on aarch64, and ".L1" and "memcpy.loop", places in functions. */
+static bool is_inner_name(const char *name, bool is_local)
+{
+	return name[0] == '$' || name[0] == '.' || (is_local && strchr(name, '.'));
+}
+
+/*
+ * Adds functions that have no type, because assembler code gives it to none unless it says so. A
+ * label within another function is none.
+ */
+static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
+		       const struct vms_file_table *symbols, const struct vms_file_table *strings)
+{
+	g_autoptr(GArray) bodies = list_bodies(symbols);
+	Elf64_Sym symbol;
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
+		if (!is_label(&symbol, elf) || !vms_file_table_has(symbols, at, sizeof(symbol)) ||
+		    is_in_body(bodies, symbol.st_value))
+			continue;
+		const char *name = vms_file_table_text(strings, symbol.st_name, NAME_LIMIT);
+		const bool is_local = ELF64_ST_BIND(symbol.st_info) == STB_LOCAL;
+		if (name && !is_inner_name(name, is_local))
+			add_function(reading, name, symbol.st_value, symbol.st_size,
+				     is_local ? 't' : 'T');
+	}
+}
+
+/*
+ * Adds the functions of a table of `elf`, whose bytes `source` has. False if a part of it is
+ * missing.
+ */
+static bool add_functions(struct reading *reading, const struct vms_file_source *source,
+			  const struct vms_elf_image *elf, const struct place *place)
+{
+	struct vms_file_table symbols, strings;
 	if (place->n_symbols > SYMBOLS_LIMIT || place->strings_size > STRINGS_LIMIT)
 		return false;
-	read_table(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
-	read_table(source, place->strings, place->strings_size, &strings);
+	vms_file_table_read(source, place->symbols, place->n_symbols * sizeof(Elf64_Sym), &symbols);
+	vms_file_table_read(source, place->strings, place->strings_size, &strings);
 	/* Of several names of one function, the table gives the first. Tools add local names. */
 	for (unsigned i = 0; i < 4 && symbols.bytes && strings.bytes; i++)
 		add_present_functions(reading, &symbols, &strings, i & 2, i & 1);
+	if (symbols.is_whole && strings.bytes)
+		add_labels(reading, elf, &symbols, &strings);
 	const bool is_whole = symbols.is_whole && strings.is_whole;
-	clear_table(&symbols);
-	clear_table(&strings);
+	vms_file_table_clear(&symbols);
+	vms_file_table_clear(&strings);
 	return is_whole;
 }
 
@@ -187,7 +229,7 @@ static bool add_symtab(struct reading *reading, const struct vms_file_source *so
 		       const struct vms_elf_image *elf)
 {
 	struct place place;
-	return find_symtab(elf, &place) && add_functions(reading, source, &place);
+	return find_symtab(elf, &place) && add_functions(reading, source, elf, &place);
 }
 
 /* Decompresses .gnu_debugdata: a file of its own, with the symbols that were stripped. */
@@ -223,6 +265,11 @@ static void add_debugdata(struct reading *reading)
 		add_symtab(reading, &source, &elf);
 	vms_elf_image_clear(&elf);
 	vms_file_source_clear(&source);
+}
+
+static void add_go_function(const char *name, uint64_t address, uint64_t size, void *data)
+{
+	add_function(data, name, address, size, 't');
 }
 
 /* ---- symbols for dynamic linking -------------------------------------- */
@@ -369,8 +416,26 @@ static bool decode_aarch64_jump(struct vms_bytes code, uint64_t at, uint64_t add
 	return true;
 }
 
-/* Names an entry of the PLT by the slot that it jumps by. */
-static void add_plt_entry(struct reading *reading, const struct place *place, const GArray *slots,
+/* Reads a name, of whose bytes those behind its end may be missing. */
+static bool read_name(const struct vms_file_source *source, uint64_t offset, uint64_t size,
+		      char ret[NAME_LIMIT])
+{
+	const size_t most = MIN(size, NAME_LIMIT - 1);
+	size_t n = 0;
+	while (n < most) {
+		const size_t part = MIN(most - n, VMS_FILE_BLOCK - (offset + n) % VMS_FILE_BLOCK);
+		if (!vms_file_source_read(source, offset + n, ret + n, part))
+			return false;
+		if (memchr(ret + n, '\0', part))
+			return ret[0] != '\0';
+		n += part;
+	}
+	ret[n] = '\0';
+	return n > 0;
+}
+
+/* Names an entry of the PLT by the slot that it jumps by. True if that is one of `slots`. */
+static bool add_plt_entry(struct reading *reading, const struct place *place, const GArray *slots,
 			  uint64_t slot_address, uint64_t address, uint64_t size)
 {
 	const struct slot wanted = { .address = slot_address };
@@ -378,21 +443,19 @@ static void add_plt_entry(struct reading *reading, const struct place *place, co
 	Elf64_Sym symbol;
 	guint i;
 	if (!g_array_binary_search((GArray *)slots, &wanted, compare_slots, &i))
-		return;
+		return false;
 	const uint32_t number = g_array_index(slots, struct slot, i).symbol;
-	if (number >= place->n_symbols ||
-	    !vms_file_source_read(reading->source, place->symbols + number * sizeof(symbol),
-				  &symbol, sizeof(symbol)) ||
-	    symbol.st_name >= place->strings_size)
-		return;
-	const size_t length = MIN(sizeof(name) - 1, place->strings_size - symbol.st_name);
-	memset(name, 0, sizeof(name));
-	if (!vms_file_source_read(reading->source, place->strings + symbol.st_name, name, length) ||
-	    !*name)
-		return;
-	g_autofree char *readable = vms_demangle(name, &reading->demangling);
-	g_autofree char *entry = g_strconcat(readable ?: name, "@plt", NULL);
-	add_function(reading, entry, address, size, 't');
+	if (number < place->n_symbols &&
+	    vms_file_source_read(reading->source, place->symbols + number * sizeof(symbol), &symbol,
+				 sizeof(symbol)) &&
+	    symbol.st_name < place->strings_size &&
+	    read_name(reading->source, place->strings + symbol.st_name,
+		      place->strings_size - symbol.st_name, name)) {
+		g_autofree char *readable = vms_demangle(name, &reading->demangling);
+		g_autofree char *entry = g_strconcat(readable ?: name, "@plt", NULL);
+		add_function(reading, entry, address, size, 't');
+	}
+	return true;
 }
 
 static void add_plt_section(struct reading *reading, const struct place *place, const GArray *slots,
@@ -403,17 +466,18 @@ static void add_plt_section(struct reading *reading, const struct place *place, 
 	if (!section || section->sh_type != SHT_PROGBITS || section->sh_size > PLT_LIMIT)
 		return;
 	const uint64_t step = section->sh_entsize == 8 ? 8 : 16;
+	guint left = slots->len; /* a section jumps by each slot once */
 	g_autofree uint8_t *bytes =
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
 	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0 };
-	for (uint64_t at = 0; at < code.size; at += is_x86 ? 1 : 4) {
+	for (uint64_t at = 0; at < code.size && left > 0; at += is_x86 ? 1 : 4) {
 		uint64_t slot = 0;
 		if (!(is_x86 ? decode_x86_jump : decode_aarch64_jump)(code, at, section->sh_addr,
 								      &slot))
 			continue;
 		/* On x86-64 an entry may begin with endbr64 or a push. */
 		const uint64_t begin = is_x86 ? at / step * step : at;
-		add_plt_entry(reading, place, slots, slot, section->sh_addr + begin, step);
+		left -= add_plt_entry(reading, place, slots, slot, section->sh_addr + begin, step);
 	}
 }
 
@@ -475,13 +539,15 @@ struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source
 	struct dynamic dynamic;
 	const bool has_all = separate ? add_symtab(&reading, &separate->source, &separate->elf)
 				      : add_symtab(&reading, source, elf);
-	if (!has_all)
+	if (!has_all) {
 		add_debugdata(&reading);
+		vms_go_functions_each(source, elf, add_go_function, &reading);
+	}
 	if (read_dynamic(&reading, &dynamic)) {
 		const struct place place = { dynamic.symbols, count_symbols(source, &dynamic),
 					     dynamic.strings, dynamic.strings_size };
 		if (!has_all)
-			add_functions(&reading, source, &place);
+			add_functions(&reading, source, elf, &place);
 		add_plt(&reading, &dynamic, &place);
 	}
 	vms_symbol_table_finish(reading.table, add_bounds(elf, reading.table));

@@ -8,8 +8,9 @@
 /*
  * Reads the functions of a file by their offsets in it, because a process maps it by offset: those
  * of .symtab, or else of `separate`, which may be NULL, or else those that Fedora keeps compressed
- * in .gnu_debugdata, and those for dynamic linking; and the entries of the PLT by what they call,
- * as "malloc@plt". Returns a new table, which may be empty. `module` is the table's name.
+ * in .gnu_debugdata, those of the runtime of Go, and those for dynamic linking; and the entries of
+ * the PLT by what they call, as "malloc@plt". Returns a new table, which may be empty. `module` is
+ * the table's name.
  */
 struct vms_symbol_table *vms_read_functions(const struct vms_file_source *source,
 					    const struct vms_elf_image *elf,

@@ -2,6 +2,7 @@
 #include "symbol/build_id.h"
 #include <elfutils/libdwelf.h>
 #include <glib.h>
+#include <sys/stat.h>
 
 char *vms_build_id_read(int fd)
 {
@@ -14,4 +15,24 @@ char *vms_build_id_read(int fd)
 		g_string_append_printf(text, "%02x", ((const guint8 *)bytes)[i]);
 	elf_end(elf);
 	return text->len ? g_strdup(text->str) : NULL;
+}
+
+uint64_t vms_file_stamp(int fd)
+{
+	struct stat status;
+	if (fstat(fd, &status) != 0)
+		return 0;
+	const uint64_t facts[] = {
+		status.st_dev,
+		status.st_ino,
+		(uint64_t)status.st_size,
+		(uint64_t)status.st_mtim.tv_sec,
+		(uint64_t)status.st_mtim.tv_nsec,
+		(uint64_t)status.st_ctim.tv_sec,
+		(uint64_t)status.st_ctim.tv_nsec,
+	};
+	uint64_t stamp = UINT64_C(0xcbf29ce484222325); /* FNV-1a, by words */
+	for (size_t i = 0; i < G_N_ELEMENTS(facts); i++)
+		stamp = (stamp ^ facts[i]) * UINT64_C(0x100000001b3);
+	return MAX(stamp, 1);
 }

@@ -29,6 +29,9 @@ void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t sp
  */
 void vms_symbolizer_set_made_code(struct vms_symbolizer *symbolizer, uint32_t space,
 				  struct vms_symbol_table *table);
+/* Returns the table that was told last, which the symbolizer owns, or NULL. For any thread. */
+struct vms_symbol_table *vms_symbolizer_made_code(struct vms_symbolizer *symbolizer,
+						  uint32_t space);
 /*
  * Sets what the binaries of mappings get besides the guest's own bytes. Before anybody names.
  */

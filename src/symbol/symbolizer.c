@@ -250,6 +250,15 @@ void vms_symbolizer_set_made_code(struct vms_symbolizer *symbolizer, uint32_t sp
 	g_mutex_unlock(&symbolizer->lock);
 }
 
+struct vms_symbol_table *vms_symbolizer_made_code(struct vms_symbolizer *symbolizer, uint32_t space)
+{
+	g_mutex_lock(&symbolizer->lock);
+	const struct space *process = find_space(symbolizer, space);
+	struct vms_symbol_table *table = process && process->made ? process->made->data : NULL;
+	g_mutex_unlock(&symbolizer->lock);
+	return table;
+}
+
 void vms_symbolizer_set_debug_files(struct vms_symbolizer *symbolizer,
 				    struct vms_debug_files *files)
 {
@@ -381,10 +390,7 @@ static bool locate_noted(struct vms_symbolizer *symbolizer, uint32_t number, uin
 static bool locate_made(struct vms_symbolizer *symbolizer, uint32_t space, uint64_t va,
 			struct vms_location *ret)
 {
-	g_mutex_lock(&symbolizer->lock);
-	const struct space *process = find_space(symbolizer, space);
-	const struct vms_symbol_table *made = process && process->made ? process->made->data : NULL;
-	g_mutex_unlock(&symbolizer->lock);
+	const struct vms_symbol_table *made = vms_symbolizer_made_code(symbolizer, space);
 	if (!locate_symbol(made, 0, va, ret))
 		return false;
 	ret->module = vms_symbol_table_module(made);

@@ -8,6 +8,7 @@
 struct tables {
 	struct vms_binary *binary; /* which owns this */
 	struct vms_cfi *cfi;
+	gsize charged;	 /* atomic: bytes that count to the budget of all binaries */
 	int is_told;	 /* atomic: the log has said what is missing */
 	guint64 missing; /* offset in the file that could not be read last; only for the log */
 };
@@ -70,6 +71,22 @@ static void tell_missing(struct tables *tables)
 			vms_binary_path(tables->binary), tables->missing);
 }
 
+/* Finds a row. A file that has none yet gets none if there is no room for more tables. */
+static enum vms_cfi_result find_row(struct vms_binary *binary, struct tables *tables, uint64_t va,
+				    struct vms_cfi_row *ret)
+{
+	const gsize charged = __atomic_load_n(&tables->charged, __ATOMIC_RELAXED);
+	if (charged == 0 && !vms_binary_has_room(binary))
+		return VMS_CFI_MISSING;
+	const enum vms_cfi_result result = vms_cfi_find(tables->cfi, va, ret);
+	const gsize bytes = vms_cfi_bytes(tables->cfi);
+	if (bytes > charged) {
+		__atomic_store_n(&tables->charged, bytes, __ATOMIC_RELAXED);
+		vms_binary_charge(binary, bytes - charged, 0);
+	}
+	return result;
+}
+
 enum vms_cfi_result vms_user_tables_find(struct vms_binary *binary, const struct vms_arch *arch,
 					 uint64_t offset, struct vms_cfi_row *ret)
 {
@@ -80,7 +97,7 @@ enum vms_cfi_result vms_user_tables_find(struct vms_binary *binary, const struct
 	struct tables *tables = vms_binary_attachment(binary, make_tables, free_tables);
 	if (!tables)
 		return VMS_CFI_NONE;
-	const enum vms_cfi_result result = vms_cfi_find(tables->cfi, va, ret);
+	const enum vms_cfi_result result = find_row(binary, tables, va, ret);
 	if (result == VMS_CFI_MISSING)
 		tell_missing(tables);
 	return result;

@@ -17,6 +17,7 @@ Command = collections.namedtuple("Command", "name engine words makes seconds wei
 SAMPLE = ("sample", "-F", "499", "-t", "2", "-o", "{out}/report.svg")
 TOP = ("top", "--once", "--json", "--idle", "-F", "499", "-d", "2", "-o", "{out}/top.json")
 RECORD = ("record", "-F", "499", "-t", "2", "-o", "{out}/recording")
+BOTH = (*RECORD, "--host")
 CORE = ("core", "-o", "{out}/core")
 HELD = (*CORE, "--format", "kdump", "--compress-held")
 PATIENT = (*HELD, "--hold-limit", "40")  # a stub gives memory slowly
@@ -34,19 +35,23 @@ COMMANDS = {command.name: command for command in (
     Command("core", "stub", CORE, "core", 0.4, 2),
     Command("top", "stub", TOP, "top.json", 2.2, 1),
     Command("record", "stub", RECORD, "recording", 2.2, 2),
+    Command("record-host", "stub", BOTH, "recording", 2.2, 1),
     Command("core-held", "stub", HELD, "core", 1, 3),
     Command("flow-stub", "stub", FLOW, "hits", 2.2, 4),
     Command("sample-agent", "agent", SAMPLE, "report.svg", 2.2, 3),
     Command("record-agent", "agent", RECORD, "recording", 2.2, 2),
+    Command("record-host-agent", "agent", BOTH, "recording", 2.2, 1),
     Command("stack-agent", "agent", ("stack",), None, 0.1, 1),
     Command("core-agent", "agent", HELD, "core", 1, 1),
     Command("flow-agent", "agent", CALLED, "hits", 2.2, 1),
     Command("calls-agent", "agent", CALLS, "calls", 2.2, 1),
     Command("sample-kvm", "kvm", SAMPLE, "report.svg", 2.2, 3),
+    Command("record-host-kvm", "kvm", BOTH, "recording", 2.2, 1),
     Command("stack-kvm", "kvm", ("stack",), None, 0.1, 1),
     Command("regs-kvm", "kvm", ("regs",), None, 0.1, 1),
     Command("core-kvm", "kvm", HELD, "core", 1, 2),
     Command("sample-monitor", "monitor", SAMPLE, "report.svg", 2.2, 3),
+    Command("record-host-monitor", "monitor", BOTH, "recording", 2.2, 1),
     Command("top-monitor", "monitor", TOP, "top.json", 2.2, 1),
     Command("regs-monitor", "monitor", ("regs",), None, 0.1, 1),
     Command("core-monitor", "monitor", HELD, "core", 0.5, 2),
@@ -67,7 +72,10 @@ def argv(command, machine, out):
     words = [word.format(out=out, probed=machine.probed) for word in command.words]
     if machine.engine in guest.STOPPING and has_option(words[0], "--allow-stop"):
         words.append("--allow-stop")  # we are another client of its QEMU, and watch it
-    return [str(word) for word in (testbed.VMSCOPE, *words, *machine.target)]
+    target = machine.target
+    if words[0] == "record":  # whose --pid is a process, not a machine
+        target = ("--guest" if word == "--pid" else word for word in target)
+    return [str(word) for word in (testbed.VMSCOPE, *words, *target)]
 
 
 def of_engine(engine):

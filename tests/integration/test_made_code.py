@@ -39,6 +39,19 @@ class MadeCode:
         self.assertEqual([int(area, 16) for area in areas], [start])
         self.assertEqual(self.guest.run(f"head -n 2 /tmp/perf-{pid}.map | tail -n 1").split()[0], hex(start))
 
+    def test_symbol_and_disas(self):
+        """The code is found by name, and its first instruction is where the program has put it."""
+        pid = self.start("makes_code")
+        start = int(self.guest.run(f"head -n 2 /tmp/perf-{pid}.map | tail -n 1").split()[0], 16)
+        path = f"/tmp/perf-{pid}.map"
+        self.assertEqual(vmscope("symbol", "--task", pid, NAME, *self.guest.target).out,
+                         f"{start:016x} t {NAME}\t[{path}]\n")
+        self.assertEqual(vmscope("symbol", "--task", pid, hex(start + 1), *self.guest.target).out,
+                         f"{start + 1:016x} {NAME}+0x1 ({path})\n")
+        lines = vmscope("disas", "--task", pid, NAME, *self.guest.target).out.splitlines()
+        self.assertEqual(lines[0], f"{NAME}+0x0 ({path}):")
+        self.assertTrue(lines[1].startswith(f"=> {start:016x}"), lines)
+
 
 class MadeCode612(MadeCode, unittest.TestCase):
     series = "6.12"

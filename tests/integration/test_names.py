@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Names of the functions of a guest's programs and libraries."""
 import collections
+import json
 import pathlib
 import re
 import subprocess
@@ -82,6 +83,33 @@ class Names:
             self.assertEqual(self.symbol(hex(va + 1)), f"{va + 1:016x} {name}+0x1 (/bin/{file})\n")
         self.assertIn("no function \"nothing\" is known",
                       vmscope("symbol", "--task", self.pid, "nothing", *self.guest.target, check=False).err)
+
+    def test_symbol_with_an_offset(self):
+        """A function and an offset are the address that nm and /proc/PID/maps tell."""
+        start = int(self.symbol("compare_numbers").split()[0], 16)
+        self.assertEqual(self.symbol("compare_numbers+0x4"),
+                         f"{start + 4:016x} compare_numbers+0x4 (/bin/sorts)\n")
+
+    def test_disassembly(self):
+        """A program's function has the instructions that objdump finds in its file."""
+        prefix = "aarch64-linux-gnu-" if self.arch == "aarch64" else ""
+        listed = subprocess.run([f"{prefix}objdump", "-d", "--no-show-raw-insn", "--disassemble=compare_numbers",
+                                 self.programs / "sorts"], check=True, capture_output=True, text=True).stdout
+        offsets = [int(place, 16) for place in re.findall(r"^ +([0-9a-f]+):\t", listed, re.M)]
+        rows = json.loads(vmscope("disas", "--task", self.pid, "compare_numbers", "--json",
+                                  *self.guest.target).out)
+        vas = [int(row["address"], 16) for row in rows]
+        self.assertEqual(self.symbol("compare_numbers").split()[0], f"{vas[0]:016x}")
+        self.assertEqual([va - vas[0] for va in vas], [offset - offsets[0] for offset in offsets])
+        shown = vmscope("disas", "--task", self.pid, "compare_numbers+0x4", *self.guest.target).out.splitlines()
+        self.assertEqual(shown[0], "compare_numbers+0x4 (/bin/sorts):")
+        run = vmscope("disas", "--task", self.pid, "nothing", *self.guest.target, check=False)
+        self.assertEqual((run.status, run.out), (1, ""))
+        self.assertIn("no function \"nothing\" is known", run.err)
+
+    def test_vdso(self):
+        """The kernel's code for programs is in their memory alone."""
+        self.assertIn("\t[[vdso]]\n", self.symbol())
 
     def test_symbol_of_a_thread_without_programs(self):
         """A zombie is none of the kernel's threads."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is told of a guest's processes, against its own /proc; and reports in which they are merged."""
 import json
+import tempfile
 import unittest
 
 import linux_guest
@@ -74,10 +75,19 @@ class Processes:
         self.addCleanup(self.guest.stop_workload)
         text = vmscope("sample", "-t", "1", "--merge", "--processes", "container", "--facts", "none",
                        *self.guest.target).out
+        with tempfile.TemporaryDirectory() as folder:
+            vmscope("record", "-t", "0.5", "-o", f"{folder}/file", *self.guest.target)
+            recorded = vmscope("report", "--processes", "container", f"{folder}/file").out
         for container in ("docker-0123456789ab", "lxc-web"):
-            self.assertRegex(text, rf"(?m)^\d+ +[\d.]+% {container}$")
+            for shown in text, recorded:
+                self.assertRegex(shown, rf"(?m)^\d+ +[\d.]+% {container}$")
         for pid in pids:
-            self.assertNotIn(f"({pid})", text)
+            self.assertNotIn(f"({pid})", text + recorded)
+        top = json.loads(vmscope("top", "--once", "--json", "-d", "0.5", "--by", "container,process",
+                                 *self.guest.target).out)
+        found = {row["process"]: row["container"] for row in top["rows"]}
+        for pid, container in zip(pids, GROUPS.values()):
+            self.assertEqual(found[f"md5sum ({pid})"], container)
 
 
 class Processes612(Processes, unittest.TestCase):

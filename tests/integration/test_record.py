@@ -6,18 +6,24 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import fxt_format
+import test_debug_files
 import testbed
 from vmscope_command import vmscope
 
 PARANOID = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
 MAY = os.geteuid() == 0 or PARANOID < 3
 TRACEPOINT = pathlib.Path("/sys/kernel/tracing/events/sched/sched_switch/format")
+# Where version 2 of control groups is, or None.
+UNIFIED = next((folder for folder in map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"))
+                if (folder / "cgroup.procs").exists() and (folder / "cgroup.controllers").exists()), None)
 HERTZ = 1999
 PERIOD_NS = 1e9 / HERTZ
 
@@ -42,9 +48,9 @@ class Record(unittest.TestCase):
         cls.run_shares = cls.record(cls.file, "shares", "1.5")
 
     @classmethod
-    def build(cls, name):
+    def build(cls, name, *options):
         program = cls.folder / name
-        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", program,
+        subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", *options, "-o", program,
                         testbed.ROOT / "tests" / "guests" / "record_program.c"], check=True)
         return program
 
@@ -56,6 +62,15 @@ class Record(unittest.TestCase):
     def stats(self, file):
         rows = json.loads(vmscope("report", "--stats", "--json", file).out)
         return {row["statistic"]: row["value"] for row in rows}
+
+    def test_stats_into_files(self):
+        """Statistics go where --output says, in either form."""
+        text, rows = (self.folder / name for name in ("stats.txt", "stats.json"))
+        self.assertEqual(vmscope("report", "--stats", "-o", text, self.file).out, "")
+        self.assertEqual(text.read_text(), vmscope("report", "--stats", self.file).out)
+        vmscope("report", "--stats", "--json", "-o", rows, self.file)
+        self.assertEqual({row["statistic"]: row["value"] for row in json.loads(rows.read_text())},
+                         self.stats(self.file))
 
     def folded(self, file, status=0):
         """Samples of each function as the leaf among the program's own, and of all."""
@@ -112,6 +127,29 @@ class Record(unittest.TestCase):
         text = vmscope("report", "--format", "folded", file).out
         self.assertRegex(text, rf"sleep \({sleeper.pid}\);\[waiting: S[^;]*\]")
         self.assertAlmostEqual(self.stats(file)["samples"], 50, delta=5)
+
+    @unittest.skipUnless(os.geteuid() == 0 and UNIFIED, "needs root, and control groups of version 2")
+    def test_containers(self):
+        """Of a process that is there, and of a program that begins in the group of another."""
+        group = UNIFIED / f"docker-{'0123456789abcdef' * 4}.scope"
+        group.mkdir()
+        self.addCleanup(group.rmdir)
+        script = f"echo $$ >{group}/cgroup.procs; exec md5sum /dev/zero"
+        for options in (), ("--pid",):
+            file = self.folder / "container"
+            program = ["sh", "-c", script]
+            process = options and subprocess.Popen(program)
+            if process:
+                time.sleep(0.1)
+                vmscope("record", "--pid", process.pid, "-t", "0.3", "-o", file)
+            else:
+                vmscope("record", "-t", "0.3", "-o", file, "--", "timeout", "0.3", *program)
+            text = vmscope("report", "--processes", "container", file).out
+            self.assertRegex(text, r"(?m)^\d+ +[\d.]+% docker-0123456789ab$")
+            if process:
+                process.kill()
+                process.wait()
+        testbed.wait_for(lambda: not (group / "cgroup.procs").read_text(), "the end of the programs")
 
     def test_counts(self):
         """Collected, lost and missed add up to the time that the program has run. The kernel counts
@@ -241,6 +279,39 @@ class Record(unittest.TestCase):
         counts, whole = self.folded(file)
         self.assertGreater(sum(counts.values()) / whole, 0.8)
 
+    def test_debug_files(self):
+        """A stripped program, whose names are in a folder, or on a server."""
+        program, whole = self.folder / "stripped", self.build("with-names")
+        by_id = test_debug_files.build_id_of(whole)
+        debug = self.folder / f"debug/.build-id/{by_id[:2]}/{by_id[2:]}.debug"
+        debug.parent.mkdir(parents=True)
+        subprocess.run(["objcopy", "--only-keep-debug", whole, debug], check=True)
+        subprocess.run(["strip", "-o", program, whole], check=True)
+        file = self.folder / "of-stripped"
+        paths = {f"/buildid/{by_id}/debuginfo": debug.read_bytes()}
+        with test_debug_files.serve(paths.get) as (url, _asked):
+            ways = [((), {}, False), (("--debug-dir", self.folder / "debug"), {}, True)]
+            if shutil.which("debuginfod-find"):
+                ways.append(((), {"DEBUGINFOD_URLS": url,
+                                  "DEBUGINFOD_CACHE_PATH": str(self.folder / "cache")}, True))
+            for options, environment, named in ways:
+                with self.subTest(options=options, environment=environment):
+                    vmscope("record", "-F", HERTZ, *options, "-o", file, "--", program, "shares", "0.2",
+                            env={**os.environ, "DEBUGINFOD_URLS": "", **environment})
+                    counts, _ = self.folded(file)
+                    self.assertEqual(sum(counts.values()) > 0, named)
+
+    def test_no_build_id(self):
+        """A program that has none, as those in Go, has names unless its file has changed meanwhile."""
+        file, program = self.folder / "no-id", self.build("no-id-program", "-Wl,--build-id=none")
+        for after, named in (("true", True), (f"touch {program}", False)):
+            self.record(file, "-c", f"{program} shares 0.2; {after}", program="/bin/sh")
+            counts, whole = self.folded(file)
+            if named:
+                self.assertGreater(sum(counts.values()) / whole, 0.6)
+            else:
+                self.assertEqual(sum(counts.values()), 0)
+
     def test_truncated(self):
         """Cut anywhere: the report tells it, and shows what is left."""
         data, file = self.file.read_bytes(), self.folder / "cut"
@@ -249,7 +320,7 @@ class Record(unittest.TestCase):
             file.write_bytes(data[:size])
             run = vmscope("report", "--format", "folded", file, check=False)
             self.assertEqual(run.status, 1)
-            self.assertRegex(run.err, "truncated at byte|lacks its end|has no samples")
+            self.assertRegex(run.err, "truncated at byte|lacks its end")
             whole = sum(int(line.rsplit(" ", 1)[1]) for line in run.out.splitlines()
                         if not line.startswith("#"))
             self.assertGreaterEqual(whole, last or 0)

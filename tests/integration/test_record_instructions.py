@@ -3,6 +3,7 @@
 instruction that is, is QEMU's own log of all that it executes."""
 import contextlib
 import pathlib
+import re
 import struct
 import tempfile
 import unittest
@@ -32,6 +33,9 @@ def stacks_of(data):
 class RecordInstructions(unittest.TestCase):
     """From the first instruction of the firmware on; the guest's program follows it."""
 
+    arch = "x86_64"
+    program = testbed.GUESTS / "counter.elf"
+
     @classmethod
     def setUpClass(cls):
         testbed.build_guests()
@@ -41,8 +45,8 @@ class RecordInstructions(unittest.TestCase):
 
     def start(self, name, *extra, accel="tcg,thread=multi"):
         self.agent = self.folder / f"agent-{name}"
-        machine = qemu_machine.Machine("-S", "-kernel", testbed.GUESTS / "counter.elf",
-                                       *agent_client.options(self.agent), *extra, smp=1, memory=64, accel=accel)
+        machine = qemu_machine.Machine("-S", "-kernel", self.program, *agent_client.options(self.agent), *extra,
+                                       smp=1, memory=64, accel=accel, arch=self.arch)
         stopping = contextlib.ExitStack()
         stopping.callback(machine.stop)
         self.addCleanup(stopping.close)
@@ -78,6 +82,9 @@ class RecordInstructions(unittest.TestCase):
                              accel="tcg,thread=multi,one-insn-per-tb=on")
         executed = coverage.ExecLog(log).blocks
         self.assertGreater(len(stacks), 3)
+        self.assertIn(f"every {PERIOD} instructions", vmscope("report", self.folder / "truth").out)
+        weights = re.findall(r" (\d+) (\S+):", vmscope("report", "--format", "perf", self.folder / "truth").out)
+        self.assertEqual(weights, [(str(PERIOD), "instructions")] * len(stacks))
         self.assertEqual([stack[0] for stack in stacks],
                          [executed[n * PERIOD - 1] for n in range(1, len(stacks) + 1)])
 

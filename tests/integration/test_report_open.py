@@ -114,7 +114,10 @@ class Open(unittest.TestCase):
         for arguments, status, message in (
                 (("--open", "--format", "pprof", self.file), 1, "no viewer in a browser is known"),
                 (("--open", "-o", self.folder / "x", self.file), 2, "takes the place of"),
-                (("--open", "--open-for", "0", self.file), 2, "--open-for")):
+                (("--open", "--open-for", "0", self.file), 2, "--open-for"),
+                (("--open-for", "5", self.file), 2, "--open-for needs --open"),
+                (("--stats", "--by", "address", self.file), 2, "--stats has no other options"),
+                (("--json", self.file), 2, "--json needs --stats")):
             run = vmscope("report", *arguments, check=False)
             self.assertEqual(run.status, status, run.err)
             self.assertIn(message, run.err)

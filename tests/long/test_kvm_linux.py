@@ -16,6 +16,7 @@ import linux_guest
 from kvm_monitor import COUNTS, PROGRAM, Monitor
 from machine_tool import Tool
 from testbed import have_kvm
+from test_record_guest import folded
 from vmscope_command import vmscope
 
 MIB = 1 << 20
@@ -53,6 +54,29 @@ class Linux(unittest.TestCase):
     def show(words, *target):
         """What is printed; warnings differ, as one is a file and one a process."""
         return vmscope(words[0], *target, *words[1:], check=False).out
+
+    def test_wall(self):
+        """Threads that wait, which nothing is held for: each at every tick, with the state and the stack that it
+        has in the core file."""
+        with tempfile.TemporaryDirectory() as folder:
+            vmscope("record", "--wall", "--guest", self.monitor.pid, "-F", "99", "-t", "1", "-o", f"{folder}/file")
+            found = folded(f"{folder}/file")
+        stacks = {}
+        for row in json.loads(vmscope("stack", "--all", "--json", "-c", self.core).out):
+            if row["pid"] == row["tid"]:
+                stacks.setdefault((f"{row['comm']} ({row['pid']})", row["state"]), []).append(row["symbol"] or "")
+        waiting = {who: symbols for who, symbols in stacks.items() if who[1] in "SDI"}
+        self.assertGreater(len(waiting), 30)
+        ticks = max(count for _, count in found)
+        for (process, state), symbols in waiting.items():
+            found_stack, count = next((stack, count) for stack, count in found
+                                      if stack.startswith(f"{process};[waiting: {state}"))
+            self.assertEqual(count, ticks)
+            # Each name, outermost first, without the modules.
+            names = [re.sub(r" \[.*", "", name) for name in found_stack.split(";")[2:]]
+            self.assertEqual(names[-len(symbols):], [name for name in reversed(symbols) if name], found_stack)
+            channel = re.match(r"\[waiting: \w (\w+)", found_stack.split(";")[1])[1]
+            self.assertIn(channel, symbols)
 
     def test_same(self):
         for words in SHOWN:

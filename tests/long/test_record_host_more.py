@@ -8,10 +8,12 @@ import unittest
 import linux_guest
 import test_agent_engine
 import testbed
+from kvm_monitor import CALLS, ELF, EXITS, HALTS, SLEEPS, Monitor
 from qemu_machine import BareGuest
 from test_record import MAY
 from test_record_guest import folded, start_recording
-from test_record_host import HERTZ, HostCase, count
+from test_record_host import HERTZ, HostCase, count, samples_by_thread
+from vmscope_command import vmscope
 
 
 @unittest.skipUnless(MAY, "the sysctl kernel.perf_event_paranoid forbids perf events")
@@ -40,6 +42,7 @@ class Translated(HostCase):
                             r".*;deep_8;burn")
         self.assertGreater(own / count(joined, ""), 0.9)
         share = count(self.stacks, r"\[guest") / self.whole
+        self.assertRegex(vmscope("report", self.file).out, r"(?m)^Host: .*\nGuest: +Linux 6")
         self.assertAlmostEqual(share, self.host_alone(r"\[anon\]\+0x[0-9a-f]+$"), delta=0.1)
         self.assertGreater(share, 0.7)
 
@@ -49,6 +52,50 @@ class ByStub(Translated):
     make = linux_guest.LinuxGuest
     hertz = 49
     seconds = 4
+
+
+@unittest.skipUnless(MAY and testbed.have_kvm(), "needs /dev/kvm and perf events")
+class Exits(unittest.TestCase):
+    """vCPUs of a monitor: one calls functions, one writes to a port all the time, one is halted, one is in the
+    monitor's own code."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.monitor = Monitor(CALLS, EXITS, HALTS, SLEEPS)
+        cls.addClassCleanup(cls.monitor.stop)
+        vmscope("record", "--host", "--guest", cls.monitor.pid, "--symbols", ELF, "-F", 199, "-t", 4,
+                "-o", cls.folder / "both")
+        cls.stacks = folded(cls.folder / "both")
+
+    def of(self, vcpu):
+        return [(stack, n) for stack, n in self.stacks if f";[vCPU {vcpu}];" in stack]
+
+    def test_threads(self):
+        """The monitor says which thread executes which vCPU."""
+        counts = samples_by_thread((self.folder / "both").read_bytes())
+        for vcpu, tid in enumerate(self.monitor.numbers("threads")):
+            self.assertEqual(count(self.of(vcpu), ""), counts[tid])
+
+    def test_guest(self):
+        """Each vCPU has the functions that it executes, and no others."""
+        for vcpu, functions in enumerate(("major|minor|work", "write_port|run_vcpu", "halt|run_vcpu",
+                                          "write_port|run_vcpu")):
+            joined = [(stack, n) for stack, n in self.of(vcpu) if ";[guest];" in stack]
+            self.assertEqual(count(joined, ""), count(joined, rf";\[guest\];start\b.*;({functions})\b"), joined)
+        self.assertGreater(count(self.of(0), r"\[guest\]"), 0.5 * count(self.of(0), ""))
+
+    def test_exits(self):
+        """Of the thread that exits all the time, as much is in KVM, and in the monitor's own function, as in a
+        recording of this thread alone. Each sample of the guest makes it exit once more."""
+        vmscope("record", "--tid", self.monitor.numbers("threads")[1], "-F", HERTZ, "-t", 2,
+                "-o", self.folder / "alone")
+        alone = folded(self.folder / "alone")
+        for pattern in (r"kvm_arch_vcpu_ioctl_run", r"x86_emulate_instruction", r";run_vcpu_thread$"):
+            self.assertAlmostEqual(count(self.of(1), pattern) / count(self.of(1), ""),
+                                   count(alone, pattern) / count(alone, ""), delta=0.1, msg=pattern)
 
 
 @unittest.skipUnless(MAY and testbed.have_kvm(), "needs /dev/kvm and perf events")

@@ -10,6 +10,7 @@ import linux_guest
 import test_agent_engine
 import testbed
 import test_record_guest
+import test_record_instructions
 from test_record_guest import HERTZ, count_of, folded, start_recording
 from vmscope_command import vmscope
 
@@ -26,6 +27,12 @@ class Aarch64(test_record_guest.RecordGuest):
     @staticmethod
     def make():
         return test_agent_engine.LinuxGuest(arch="aarch64")
+
+
+class InstructionsAarch64(test_record_instructions.RecordInstructions):
+    """Of a program without firmware."""
+    arch = "aarch64"
+    program = testbed.GUESTS / "arm64" / "wide.elf"
 
 
 class Gone(unittest.TestCase):

@@ -5,11 +5,14 @@
  */
 #include "symbol/binary.h"
 #include "base/clock.h"
+#include "elf_encoder.h"
 #include "symbol/binary_functions.h"
 #include "symbol/demangle.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <unistd.h>
+#include <vmscope/log.h>
 
 #define BUDGET ((size_t)1 << 20)
 
@@ -69,6 +72,66 @@ static void test_two_names(void)
 	g_assert_true(vms_symbol_table_lookup(functions, "__vms_test_named_twice", &symbol));
 	g_assert_true(vms_symbol_table_find(functions, symbol.va, &found));
 	g_assert_cmpstr(found.name, ==, "vms_test_named_twice");
+}
+
+/*
+ * Functions in assembler code that does not say that they are, and places that are none: within a
+ * function whose size is known, and with the names of places within functions.
+ */
+extern const char vms_test_label[], vms_test_next_label[];
+__asm__(".text\n.globl vms_test_label, vms_test_next_label\n"
+	"vms_test_label:\nnop\n\"vms_test_label.loop\":\nnop\nret\n"
+	"vms_test_next_label:\nnop\nnop\nvms_test_local_label:\nret\n"
+	".globl vms_test_table, vms_test_sized\n.type vms_test_sized, %function\n"
+	"vms_test_sized:\nnop\nvms_test_inner_label:\nnop\nret\n"
+	".size vms_test_sized, . - vms_test_sized\n"
+	".data\nvms_test_table:\n.long 1\n.text\n");
+void vms_test_sized(void);
+
+static void test_labels(void)
+{
+	static const char *const none[] = { "vms_test_label.loop", "vms_test_inner_label",
+					    "vms_test_table" };
+	g_autoptr(vms_binary) binary = open_path("/proc/self/exe");
+	struct vms_symbol_table *functions = vms_binary_functions(binary);
+	struct vms_symbol symbol;
+	Dl_info info;
+	struct link_map *map;
+	g_assert_true(dladdr1(vms_test_label, &info, (void **)&map, RTLD_DL_LINKMAP));
+	check_function(binary, "vms_test_label", map->l_addr, (void *)(uintptr_t)vms_test_label);
+	check_function(binary, "vms_test_next_label", map->l_addr,
+		       (void *)(uintptr_t)vms_test_next_label);
+	g_assert_true(vms_symbol_table_lookup(functions, "vms_test_label", &symbol));
+	g_assert_cmpuint(symbol.size, ==, vms_test_next_label - vms_test_label);
+	g_assert_true(vms_symbol_table_lookup(functions, "vms_test_local_label", &symbol));
+	for (size_t i = 0; i < G_N_ELEMENTS(none); i++)
+		g_assert_false(vms_symbol_table_lookup(functions, none[i], &symbol));
+	check_function(binary, "vms_test_sized", map->l_addr, (void *)(uintptr_t)vms_test_sized);
+}
+
+/* A table of all symbols has names with their versions, as "pthread_create@@GLIBC_2.34". */
+static void test_versions(void)
+{
+	static const struct {
+		const char *name, *shown;
+	} names[] = {
+		{ "pthread_create@@GLIBC_2.34", "pthread_create" },
+		{ "memcpy@GLIBC_2.2.5", "memcpy@GLIBC_2.2.5" },
+		{ "_ZN3foo3barEi@@V1", "foo::bar(int)" },
+		{ "@@", "@@" },
+	};
+	g_autofree char *path = NULL;
+	const int fd = g_file_open_tmp("vmscope-versions-XXXXXX", &path, NULL);
+	g_assert_cmpint(fd, >=, 0);
+	close(fd);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		struct vms_symbol symbol;
+		elf_encoder_write(path, names[i].name, 0x100, 16);
+		g_autoptr(vms_binary) binary = open_path(path);
+		g_assert_true(vms_symbol_table_find(vms_binary_functions(binary), 0x100, &symbol));
+		g_assert_cmpstr(symbol.name, ==, names[i].shown);
+	}
+	unlink(path);
 }
 
 /* A distribution's library has no symbols but those for dynamic linking. */
@@ -247,6 +310,35 @@ static void test_late_for_ever(void)
 	vms_file_source_clear(&holes.whole);
 }
 
+static void count_warning(enum vms_log_level level, const char *message, void *data)
+{
+	if (level == VMS_LOG_WARNING && strstr(message, "some functions get no names"))
+		++*(unsigned *)data;
+}
+
+/* A guest may have any number of files: all of their tables together have a limit. */
+static void test_budget(void)
+{
+	unsigned warnings = 0;
+	struct vms_binary_budget *budget = vms_binary_budget_new(1 << 10);
+	g_autoptr(vms_binary) first = open_path("/proc/self/exe");
+	g_autoptr(vms_binary) second = open_path("/proc/self/exe");
+	g_autoptr(vms_binary) third = open_path("/proc/self/exe");
+	vms_log_set_handler(count_warning, &warnings, VMS_LOG_WARNING);
+	vms_binary_set_budget(second, budget); /* its headers have room: there was nothing yet */
+	g_assert_nonnull(vms_binary_elf(second));
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(first)), >, 100);
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(second)), ==, 0);
+	g_assert_false(vms_binary_refresh(second, vms_clock_now_ns() + UINT64_C(10000000000)));
+	vms_binary_set_budget(third, budget);
+	g_assert_null(vms_binary_elf(third));
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(third)), ==, 0);
+	vms_log_flush();
+	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
+	g_assert_cmpuint(warnings, ==, 1);
+	vms_binary_budget_unref(budget);
+}
+
 static void test_present(void)
 {
 	uint8_t *bytes = g_malloc(3 * VMS_FILE_BLOCK), buf[2 * VMS_FILE_BLOCK], has[3];
@@ -380,12 +472,15 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/binary/own-program", test_own_program);
 	g_test_add_func("/binary/two-names", test_two_names);
+	g_test_add_func("/binary/labels", test_labels);
+	g_test_add_func("/binary/versions", test_versions);
 	g_test_add_func("/binary/library", test_library);
 	g_test_add_func("/binary/plt", test_plt);
 	g_test_add_func("/binary/holes", test_holes);
 	g_test_add_func("/binary/late", test_late);
 	g_test_add_func("/binary/late-without-functions", test_late_without_functions);
 	g_test_add_func("/binary/late-for-ever", test_late_for_ever);
+	g_test_add_func("/binary/budget", test_budget);
 	g_test_add_func("/binary/present", test_present);
 	g_test_add_func("/binary/demangle", test_demangle);
 	g_test_add_func("/binary/demangle-bomb", test_demangle_bomb);

@@ -84,6 +84,7 @@ struct fixture {
 	struct vms_run *run;
 	struct vms_guest_waits *waits;
 	GString *given;
+	uint64_t begin_ns; /* of the last sample */
 };
 
 static void set_threads(struct fixture *f, uint64_t mm)
@@ -126,6 +127,7 @@ static void teardown(struct fixture *f, const void *data G_GNUC_UNUSED)
 static void give(const struct vms_sample_record *sample, uint64_t begin_ns, void *data)
 {
 	struct fixture *f = data;
+	f->begin_ns = begin_ns;
 	g_assert_cmpuint(sample->pid, ==, 7);
 	g_assert_cmpuint(sample->tid, ==, 8);
 	g_assert_cmpuint(sample->vcpu, ==, wait.cpu);
@@ -140,7 +142,7 @@ static void give(const struct vms_sample_record *sample, uint64_t begin_ns, void
 
 static void assert_given(struct fixture *f, uint64_t skipped, const char *expected, uint64_t missed)
 {
-	const struct vms_guest_wait_tick tick = { 1000, skipped, PERIOD };
+	const struct vms_guest_wait_tick tick = { 1000, skipped, PERIOD, NULL };
 	struct vms_guest_wait_counts counts;
 	g_string_set_size(f->given, 0);
 	vms_guest_waits_sample(f->waits, &tick, give, f, &counts);
@@ -194,6 +196,46 @@ static void test_changes(struct fixture *f, const void *data G_GNUC_UNUSED)
 	assert_given(f, 0, "S3! ", 0);
 }
 
+static void give_times(const struct vms_sample_record *sample, uint64_t begin_ns G_GNUC_UNUSED,
+		       void *data)
+{
+	g_array_append_val((GArray *)data, sample->time_ns);
+}
+
+/* At the end, one that has not run has waited since it was looked at; of another nobody knows. */
+static void test_ends(struct fixture *f, const void *data G_GNUC_UNUSED)
+{
+	g_autoptr(GArray) times = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+	struct vms_guest_wait_counts counts;
+	assert_given(f, 0, "S1! ", 0);
+	const uint64_t end_ns = f->begin_ns + 3 * PERIOD + 1;
+	vms_guest_waits_finish(f->waits, end_ns, PERIOD, give_times, times, &counts);
+	g_assert_cmpuint(counts.taken, ==, 3);
+	g_assert_cmpuint(counts.missed, ==, 0);
+	g_assert_cmpuint(times->len, ==, 3);
+	for (guint i = 0; i < times->len; i++)
+		g_assert_cmpuint(g_array_index(times, uint64_t, i), ==,
+				 f->begin_ns + (i + 1) * PERIOD);
+	g_assert_cmpuint(captures, ==, 1);
+	wait.switches++;
+	vms_guest_waits_finish(f->waits, end_ns, PERIOD, give_times, times, &counts);
+	g_assert_cmpuint(counts.taken, ==, 0);
+	g_assert_cmpuint(counts.missed, ==, 3);
+	vms_guest_waits_finish(f->waits, f->begin_ns, PERIOD, give_times, times, &counts);
+	g_assert_cmpuint(counts.missed, ==, 0);
+}
+
+/* Who stops does not wait for thousands of stacks. */
+static void test_stops(struct fixture *f, const void *data G_GNUC_UNUSED)
+{
+	static const int stops = 1;
+	const struct vms_guest_wait_tick tick = { 1000, 0, PERIOD, &stops };
+	struct vms_guest_wait_counts counts;
+	vms_guest_waits_sample(f->waits, &tick, give, f, &counts);
+	g_assert_cmpstr(f->given->str, ==, "");
+	g_assert_cmpuint(reads, ==, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -202,5 +244,7 @@ int main(int argc, char **argv)
 	ADD("/guest_waits/has-run", test_has_run);
 	ADD("/guest_waits/runs-meanwhile", test_runs_meanwhile);
 	ADD("/guest_waits/changes", test_changes);
+	ADD("/guest_waits/ends", test_ends);
+	ADD("/guest_waits/stops", test_stops);
 	return g_test_run();
 }

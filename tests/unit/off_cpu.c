@@ -4,11 +4,16 @@
 #include "sampler/host/switches.h"
 #include <string.h>
 
-static void note_sample(const struct vms_sample_record *sample, void *data)
+#define FULL 9 /* a thread for whose samples there is no room */
+
+static bool note_sample(const struct vms_sample_record *sample, uint64_t more, void *data)
 {
 	g_assert_cmpuint(sample->stack.n, ==, 1);
 	g_string_append_printf(data, "%u:%c@%" G_GUINT64_FORMAT " ", sample->tid, sample->waits,
 			       sample->time_ns);
+	if (sample->tid == FULL)
+		g_string_append_printf(data, "and %" G_GUINT64_FORMAT " ", more);
+	return sample->tid != FULL;
 }
 
 static void begin(struct vms_off_cpu *off_cpu, uint32_t tid, char state, uint64_t time_ns)
@@ -53,6 +58,19 @@ static void test_advance(void)
 	assert_given(given, "1:S@100 ");
 	vms_off_cpu_end(off_cpu, 1, 201);
 	assert_given(given, "1:S@200 ");
+	vms_off_cpu_free(off_cpu);
+}
+
+/* The samples that have no room are told with the first of them. */
+static void test_no_room(void)
+{
+	g_autoptr(GString) given = g_string_new(NULL);
+	struct vms_off_cpu *off_cpu = vms_off_cpu_new(100, note_sample, given);
+	begin(off_cpu, FULL, 'S', 100);
+	vms_off_cpu_advance(off_cpu, 1000000000);
+	assert_given(given, "9:S@100 and 9999998 ");
+	vms_off_cpu_end(off_cpu, FULL, 1000000001);
+	assert_given(given, "9:S@1000000000 and 0 ");
 	vms_off_cpu_free(off_cpu);
 }
 
@@ -111,6 +129,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/off_cpu/times", test_times);
 	g_test_add_func("/off_cpu/advance", test_advance);
+	g_test_add_func("/off_cpu/no_room", test_no_room);
 	g_test_add_func("/off_cpu/found", test_found);
 	g_test_add_func("/off_cpu/format", test_format);
 	return g_test_run();

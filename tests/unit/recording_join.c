@@ -28,6 +28,14 @@ static void put_session(GByteArray *out, enum vms_records_system of)
 	vms_fxt_write(out, &event);
 }
 
+/* Ends the session of the current system, with a number of lost samples. */
+static void put_end(GByteArray *out, uint64_t lost)
+{
+	struct vms_fxt_record event = vms_records_event("end", 2, 0);
+	vms_records_add_number(&event, "lost", lost);
+	vms_fxt_write(out, &event);
+}
+
 static void put_process(GByteArray *out, uint32_t pid, const char *comm)
 {
 	struct vms_fxt_record event = vms_records_event("process", 1, pid);
@@ -78,12 +86,13 @@ static GByteArray *begin_file(void)
 	put_process(out, MACHINE, "qemu");
 	put_mapping(out, MACHINE, 1, "/bin/qemu", 0x10000);
 	put_mapping(out, MACHINE, 2, "[anon]", 0x20000);
-	put_symbols(out, VMS_RECORDS_SYMBOLS, "1\n10 10 cpu_loop\n20 10 helper\n");
+	put_symbols(out, VMS_RECORDS_SYMBOLS, "1\n10 10 cpu_loop\n20 10 store\n30 10 helper_div\n");
 	put_symbols(out, VMS_RECORDS_KERNEL,
 		    "ffff0010 10 kvm_vcpu_ioctl\nffff0020 10 vmx_vcpu_run.isra.0\n"
 		    "ffff0030 10 handle_exit\n");
 	vms_records_put_thread(out, MACHINE, MACHINE, "qemu");
 	vms_records_put_thread(out, MACHINE, WORKER, "IO disk");
+	put_end(out, 3);
 	put_session(out, VMS_RECORDS_GUEST);
 	put_process(out, MACHINE, "init");
 	put_mapping(out, MACHINE, 1, "/sbin/init", 0x10000);
@@ -91,6 +100,7 @@ static GByteArray *begin_file(void)
 	put_symbols(out, VMS_RECORDS_KERNEL, "ffff0010 10 do_syscall\n");
 	put_vcpu_thread(out, 0, VCPU_0);
 	put_vcpu_thread(out, 1, VCPU_1);
+	put_end(out, 5);
 	return out;
 }
 
@@ -113,7 +123,8 @@ static void put_sample(GByteArray *out, enum vms_records_system of, uint32_t vcp
 }
 
 static const uint64_t nothing[3], translated[3] = { 0x20010, 0x1234 },
-				  helper[3] = { 0x10024, 0x20011 }, qemu[3] = { 0x10024, 0x10014 },
+				  store[3] = { 0x10024, 0x20011 }, divide[3] = { 0x10034, 0x10014 },
+				  qemu[3] = { 0x10024, 0x10014 },
 				  emulated[3] = { 0xffff0038, 0xffff0024, 0xffff0014 },
 				  exited[3] = { 0xffff0034, 0xffff0014 }, work[3] = { 0x10014 },
 				  call[3] = { 0xffff0014, 0x10024 };
@@ -164,33 +175,34 @@ static void assert_stacks(struct vms_recording *recording, unsigned flags, const
 static void test_entries(void)
 {
 	g_autoptr(GByteArray) out = begin_file();
-	for (unsigned i = 1; i <= 6; i++)
+	for (unsigned i = 1; i <= 7; i++)
 		put_guest(out, 0, i * PERIOD, 0, work);
 	put_host(out, VCPU_0, 1 * PERIOD, 0, nothing);
 	put_host(out, VCPU_0, 2 * PERIOD, 0, translated);
-	put_host(out, VCPU_0, 3 * PERIOD, 0, helper);
+	put_host(out, VCPU_0, 3 * PERIOD, 0, store);
 	put_host(out, VCPU_0, 4 * PERIOD, 3, emulated);
 	put_host(out, VCPU_0, 5 * PERIOD, 2, exited);
 	put_host(out, VCPU_0, 6 * PERIOD, 0, qemu);
+	put_host(out, VCPU_0, 7 * PERIOD, 0, divide);
 	put_host(out, MACHINE, 1 * PERIOD, 0, translated); /* no vCPU's thread */
 	put_host(out, WORKER, 1 * PERIOD, 0, qemu);
 	g_autoptr(vms_recording) recording = load(out);
 	static const char *const lines[] = {
-		"qemu (100);[vCPU 0];[guest];init (100);work 3",
+		"qemu (100);[vCPU 0];[guest];init (100);work 4",
 		"qemu (100);[vCPU 0];kvm_vcpu_ioctl;vmx_vcpu_run.isra.0;[guest];init (100);work 1",
 		"qemu (100);[vCPU 0];kvm_vcpu_ioctl;handle_exit 1",
-		"qemu (100);[vCPU 0];cpu_loop;helper 1",
+		"qemu (100);[vCPU 0];cpu_loop;store 1",
 		"qemu (100);[main loop];0x1234;[anon]+0x10 1",
-		"qemu (100);[I/O thread disk];cpu_loop;helper 1",
+		"qemu (100);[I/O thread disk];cpu_loop;store 1",
 		NULL
 	};
 	assert_stacks(recording, 0, lines);
 	struct vms_recording_stats stats;
 	vms_recording_get_stats(recording, &stats);
-	g_assert_cmpuint(stats.samples, ==, 8);
-	g_assert_cmpuint(stats.guest_samples, ==, 6);
-	g_assert_cmpuint(stats.in_guest, ==, 4);
-	g_assert_cmpuint(stats.joined, ==, 4);
+	g_assert_cmpuint(stats.samples, ==, 9);
+	g_assert_cmpuint(stats.guest_samples, ==, 7);
+	g_assert_cmpuint(stats.in_guest, ==, 5);
+	g_assert_cmpuint(stats.joined, ==, 5);
 }
 
 /* The nearest sample of that vCPU, at most half a period away, and none of a halted one. */
@@ -225,6 +237,9 @@ static void test_nearest(void)
 	vms_recording_get_stats(recording, &stats);
 	g_assert_cmpuint(stats.in_guest, ==, 8);
 	g_assert_cmpuint(stats.joined, ==, 4);
+	g_assert_true(stats.is_complete);
+	g_assert_cmpuint(stats.session.lost, ==, 3);
+	g_assert_cmpuint(stats.guest_session.lost, ==, 5);
 }
 
 /* A guest alone, in a file from before there were two providers. */

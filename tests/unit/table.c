@@ -28,6 +28,23 @@ static void test_text(void)
 			"-     12345                 0x0  1.5 KiB\n");
 }
 
+/* A name of thousands of characters does not make all rows as long. */
+static void test_long_cell(void)
+{
+	g_autoptr(vms_table) table = make_table();
+	g_autoptr(GString) out = g_string_new(NULL), expected = g_string_new(NULL);
+	g_autofree char *name = g_strnfill(4000, 'x');
+	vms_table_add(table, name, UINT64_C(1), UINT64_C(0), UINT64_C(0));
+	vms_table_text(table, out);
+	g_string_printf(expected,
+			"NAME      N                  VA     SIZE\n"
+			"a         7  0xffffffff81000000    4 GiB\n"
+			"-     12345                 0x0  1.5 KiB\n"
+			"%s      1                 0x0      0 B\n",
+			name);
+	g_assert_cmpstr(out->str, ==, expected->str);
+}
+
 static void test_json(void)
 {
 	g_autoptr(vms_table) table = make_table();
@@ -82,6 +99,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/table/text", test_text);
+	g_test_add_func("/table/long-cell", test_long_cell);
 	g_test_add_func("/table/json", test_json);
 	g_test_add_func("/table/unknown-number", test_unknown_number);
 	g_test_add_func("/table/hostile-text", test_hostile_text);

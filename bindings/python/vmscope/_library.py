@@ -86,7 +86,8 @@ class Stack(Structure):
 class Label(Structure):
     name_in_c = "vms_label"
     _fields_ = [("kind", c_uint), ("is_user", c_bool), ("name", c_char_p), ("module", c_char_p),
-                ("source", c_char_p), ("line", c_uint), ("va", c_uint64), ("offset", c_uint64)]
+                ("source", c_char_p), ("line", c_uint), ("va", c_uint64), ("offset", c_uint64),
+                ("container", c_char_p)]
 
 
 class ProfileFunction(Structure):

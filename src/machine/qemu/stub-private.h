@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the engine of a QEMU's stub is made of: holds (stub_engine.c) and probes (stub_probes.c). */
+/*
+ * What the engine of a QEMU's stub is made of: holds (stub_engine.c), releases (stub_release.c) and
+ * probes (stub_probes.c).
+ */
 #pragma once
 
 #include "machine/qemu/stub.h"
@@ -18,11 +21,17 @@
 /* How long to wait before trying again what QEMU did not carry out, as a release. */
 #define VMS_STUB_RETRY_NS UINT64_C(100000000)
 /* For vms_stub_set_ended_error. */
+#define VMS_BY_OTHERS	"was resumed by somebody else"
 #define VMS_BY_WATCHDOG "was resumed by the watchdog, since this program did not move,"
 
 static inline struct vms_qemu_stub *vms_stub_of(struct vms_machine *machine)
 {
 	return (struct vms_qemu_stub *)machine;
+}
+
+static inline const char *vms_stub_name(const struct vms_qemu_stub *stub)
+{
+	return stub->qemu.machine.info.name;
 }
 
 /* ---- holds: all under the machine's lock -------------------------------- */
@@ -31,6 +40,8 @@ enum vms_standing vms_stub_standing(struct vms_qemu_stub *stub);
 struct vms_hold *vms_stub_hold(struct vms_qemu_stub *stub);
 /* Remembers the counts of events, to see later what has happened since. */
 void vms_stub_remember_events(struct vms_qemu_stub *stub);
+/* True if somebody has resumed the machine since our stop: what it stands still by is not ours. */
+bool vms_stub_was_resumed_by_others(const struct vms_qemu_stub *stub);
 /* Tells the watchdog that the hold is over. False if the watchdog had ended the hold already. */
 bool vms_stub_end_hold(struct vms_qemu_stub *stub);
 /* True if the last answers of QEMU tell for certain that `cont` undoes our stop, and only that. */
@@ -41,6 +52,10 @@ bool vms_stub_may_cont_quickly(struct vms_qemu_stub *stub);
  * the last hold and QEMU's `cont`: QEMU drops that of a machine that stands still.
  */
 bool vms_stub_has_undone_stop(const struct vms_qemu_stub *stub);
+/* Stops a machine whose own stop was dropped so. True: it was, and it stands still again. */
+bool vms_stub_stop_again(struct vms_qemu_stub *stub);
+/* Resumes a machine that fell asleep in the moment of the last hold, and is in this state now. */
+bool vms_stub_mend_sleep(struct vms_qemu_stub *stub, enum vms_run_state state, GError **error);
 
 enum vms_undone { VMS_STOP_UNDONE, VMS_STOP_ENDED_BY_OTHERS, VMS_STOP_REFUSED };
 /* Undoes our stop, if the machine still stands still because of it. */

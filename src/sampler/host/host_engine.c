@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/errno_name.h"
 #include "base/proc_text.h"
+#include "guest/container.h"
 #include "sampler/engine.h"
 #include "sampler/host/host_files.h"
 #include "sampler/host/name_filter.h"
@@ -89,10 +90,11 @@ struct host_engine {
 
 /* ---- running processes ------------------------------------------------------------ */
 
-static void record_file(uint32_t number, const char *path, const char *build_id, void *data)
+static void record_file(uint32_t number, const char *path, const struct vms_file_identity *identity,
+			void *data)
 {
 	const struct host_engine *engine = data;
-	vms_sampler_record_file(engine->sampler, number, path, build_id);
+	vms_sampler_record_file(engine->sampler, number, path, identity->build_id, identity->stamp);
 }
 
 static void record_mapping(struct host_engine *engine, uint64_t time_ns, pid_t pid,
@@ -118,14 +120,34 @@ static char *read_proc(pid_t pid, const char *name)
 	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
 }
 
+/*
+ * Returns the container of a process, newly allocated: "" for none, NULL if the process has ended.
+ * Its line begins with "0::" in the second version of control groups, which containers are named by
+ * in the first one, too, where systemd runs.
+ */
+static char *read_container(pid_t pid)
+{
+	g_autofree char *text = read_proc(pid, "cgroup");
+	const char *line = !text			   ? NULL
+			   : g_str_has_prefix(text, "0::") ? text
+							   : strstr(text, "\n0::");
+	if (!line)
+		return NULL;
+	const char *path = strchr(line, '/');
+	g_autofree char *own = path ? g_strndup(path, strcspn(path, "\n")) : NULL;
+	char *container = own ? vms_container_name(own) : NULL;
+	return container ? container : g_strdup("");
+}
+
 /* Records a process that was not created during the session, and its mappings. */
 static void record_process(struct host_engine *engine, pid_t pid, uint64_t time_ns)
 {
 	if (!g_hash_table_add(engine->pids, GINT_TO_POINTER(pid)))
 		return;
 	g_autofree char *comm = read_proc(pid, "comm"), *maps = read_proc(pid, "maps");
+	g_autofree char *container = read_container(pid);
 	vms_sampler_record_process(engine->sampler, time_ns, (uint32_t)pid, 0,
-				   comm ? g_strchomp(comm) : "");
+				   comm ? g_strchomp(comm) : "", container);
 	for (char *line = maps, *end; line && *line; line = end) {
 		end = strchr(line, '\n');
 		if (end)
@@ -578,12 +600,15 @@ static bool is_dropped(const struct host_engine *engine, uint32_t pid)
 	return engine->names && !vms_name_filter_has(engine->names, (pid_t)pid);
 }
 
-static void add_waiting(const struct vms_sample_record *sample, void *data)
+static bool add_waiting(const struct vms_sample_record *sample, uint64_t more, void *data)
 {
 	struct host_engine *engine = data;
 	if (!g_hash_table_contains(engine->pids, GINT_TO_POINTER((pid_t)sample->pid)))
 		record_process(engine, (pid_t)sample->pid, sample->time_ns);
-	vms_sampler_add_sample(engine->sampler, sample, vms_clock_now_ns());
+	if (vms_sampler_add_sample(engine->sampler, sample, vms_clock_now_ns()))
+		return true;
+	vms_sampler_lose_samples(engine->sampler, sample->vcpu, more);
+	return false;
 }
 
 /* The first frame that does not only put a thread to sleep is what it waits in. */
@@ -698,7 +723,8 @@ static void decode_comm(struct host_engine *engine, const struct vms_perf_record
 	if (engine->names && !vms_name_filter_note_program(engine->names, (pid_t)ids[0], comm, 1))
 		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
-	vms_sampler_record_process(engine->sampler, numbers->time_ns, ids[0], 0, comm);
+	g_autofree char *container = read_container((pid_t)ids[0]);
+	vms_sampler_record_process(engine->sampler, numbers->time_ns, ids[0], 0, comm, container);
 }
 
 static void decode_birth(struct host_engine *engine, const struct vms_perf_record *record,
@@ -724,7 +750,7 @@ static void decode_birth(struct host_engine *engine, const struct vms_perf_recor
 	if (ids[0] == ids[1] || is_dropped(engine, ids[0]))
 		return;
 	g_hash_table_add(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
-	vms_sampler_record_process(engine->sampler, numbers->time_ns, ids[0], ids[1], "");
+	vms_sampler_record_process(engine->sampler, numbers->time_ns, ids[0], ids[1], "", NULL);
 }
 
 static void decode_record(const struct vms_perf_record *record, void *data)

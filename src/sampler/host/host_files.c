@@ -7,12 +7,14 @@
 
 struct vms_host_files {
 	GHashTable *numbers; /* "DEVICE INODE PATH" to number; numbers begin with 1 */
-	void (*found)(uint32_t number, const char *path, const char *build_id, void *data);
+	void (*found)(uint32_t number, const char *path, const struct vms_file_identity *identity,
+		      void *data);
 	void *data;
 };
 
 struct vms_host_files *vms_host_files_new(void (*found)(uint32_t number, const char *path,
-							const char *build_id, void *data),
+							const struct vms_file_identity *identity,
+							void *data),
 					  void *data)
 {
 	struct vms_host_files *files = g_new0(struct vms_host_files, 1);
@@ -28,23 +30,27 @@ void vms_host_files_free(struct vms_host_files *files)
 	g_free(files);
 }
 
-/* Reads the build id of a file. Newly allocated, or NULL. The process may have another root. */
-static char *read_build_id(pid_t pid, const char *path, dev_t device, ino_t inode)
+/* Reads the identity of a file. The process may have another root. The caller frees the build id.
+ */
+static struct vms_file_identity read_identity(pid_t pid, const char *path, dev_t device,
+					      ino_t inode)
 {
 	g_autofree char *below = g_strdup_printf("/proc/%d/root%s", (int)pid, path);
 	const char *const paths[] = { below, path };
-	char *id = NULL;
-	for (size_t i = 0; path[0] == '/' && i < G_N_ELEMENTS(paths) && !id; i++) {
+	struct vms_file_identity identity = { 0 };
+	for (size_t i = 0; path[0] == '/' && i < G_N_ELEMENTS(paths) && !identity.build_id; i++) {
 		struct stat status;
 		const int fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 		if (fd < 0)
 			continue;
 		if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_dev == device &&
-		    status.st_ino == inode)
-			id = vms_build_id_read(fd);
+		    status.st_ino == inode) {
+			identity.build_id = vms_build_id_read(fd);
+			identity.stamp = identity.build_id ? 0 : vms_file_stamp(fd);
+		}
 		close(fd);
 	}
-	return id;
+	return identity;
 }
 
 uint32_t vms_host_files_number(struct vms_host_files *files, pid_t pid, const char *path,
@@ -59,7 +65,8 @@ uint32_t vms_host_files_number(struct vms_host_files *files, pid_t pid, const ch
 	}
 	number = g_hash_table_size(files->numbers) + 1;
 	g_hash_table_insert(files->numbers, key, GUINT_TO_POINTER(number));
-	g_autofree char *build_id = read_build_id(pid, path, device, inode);
-	files->found(number, path, build_id, files->data);
+	const struct vms_file_identity identity = read_identity(pid, path, device, inode);
+	files->found(number, path, &identity, files->data);
+	g_free(identity.build_id);
 	return number;
 }

@@ -4,16 +4,13 @@
 
 struct vms_off_cpu {
 	uint64_t period_ns;
-	void (*give)(const struct vms_sample_record *sample, void *data);
+	vms_off_cpu_give give;
 	void *data;
 	GHashTable *
 		threads; /* tid to struct vms_sample_record; its time: from when on none is given */
 };
 
-struct vms_off_cpu *vms_off_cpu_new(uint64_t period_ns,
-				    void (*give)(const struct vms_sample_record *sample,
-						 void *data),
-				    void *data)
+struct vms_off_cpu *vms_off_cpu_new(uint64_t period_ns, vms_off_cpu_give give, void *data)
 {
 	struct vms_off_cpu *off_cpu = g_new0(struct vms_off_cpu, 1);
 	off_cpu->period_ns = period_ns;
@@ -41,7 +38,8 @@ static void give_until(struct vms_off_cpu *off_cpu, struct vms_sample_record *sa
 	for (uint64_t ns = (from_ns + period_ns - 1) / period_ns * period_ns; ns < until_ns;
 	     ns += period_ns) {
 		sample->time_ns = ns;
-		off_cpu->give(sample, off_cpu->data);
+		if (!off_cpu->give(sample, (until_ns - 1 - ns) / period_ns, off_cpu->data))
+			break;
 	}
 	sample->time_ns = until_ns;
 }

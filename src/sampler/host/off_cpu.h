@@ -10,11 +10,13 @@
 
 struct vms_off_cpu;
 
-/* `give` gets the samples. Only the frames that a stack has are allocated. */
-struct vms_off_cpu *vms_off_cpu_new(uint64_t period_ns,
-				    void (*give)(const struct vms_sample_record *sample,
-						 void *data),
-				    void *data);
+/*
+ * Gets a sample. Only the frames that its stack has are allocated. `more` samples of the same wait
+ * follow. False: there is no room for this one, nor for those, which are not given.
+ */
+typedef bool (*vms_off_cpu_give)(const struct vms_sample_record *sample, uint64_t more, void *data);
+
+struct vms_off_cpu *vms_off_cpu_new(uint64_t period_ns, vms_off_cpu_give give, void *data);
 void vms_off_cpu_free(struct vms_off_cpu *off_cpu);
 /*
  * A thread is off the CPU from the time of `sample` on. One that is already known to be stays off,
