@@ -145,6 +145,22 @@ bool session_names_guest(const struct session *session)
 	return count_targets(session) > (session->launch != NULL);
 }
 
+/*
+ * Opens a machine again by QEMU's gdb stub, if its engine has no probes, as that of KVM. Takes
+ * `machine` over: the stub needs the same monitor.
+ */
+static struct vms_machine *open_for_probes(struct vms_machine *machine, GError **error)
+{
+	const pid_t pid = vms_machine_info(machine)->pid;
+	if (vms_machine_has_probes(machine) || pid == 0)
+		return machine;
+	vms_machine_unref(machine);
+	struct vms_machine *stub = vms_machine_open_stub(pid, error);
+	if (!stub)
+		g_prefix_error(error, "probes need QEMU's gdb stub: ");
+	return stub;
+}
+
 bool session_open(struct session *session, GError **error)
 {
 	const bool may = session->command->options & SESSION_MAY_TARGET;
@@ -173,6 +189,8 @@ bool session_open(struct session *session, GError **error)
 		session->machine = open_launched(session, error);
 	else
 		session->machine = open_only_machine(option, error);
+	if (session->machine && (session->command->options & SESSION_PROBES))
+		session->machine = open_for_probes(session->machine, error);
 	if (session->machine)
 		vms_machine_allow_stop(session->machine, session->allow_stop);
 	return session->machine;

@@ -144,6 +144,19 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 	return machine;
 }
 
+struct vms_machine *vms_machine_open_stub(pid_t pid, GError **error)
+{
+	struct vms_host_process process;
+	if (!check_runs(pid, error) || !vms_host_process_read(pid, &process, error))
+		return NULL;
+	g_auto(GStrv) vacant = vms_host_process_qmp(&process, true, NULL);
+	g_auto(GStrv) any = vacant ? NULL : vms_host_process_qmp(&process, false, error);
+	const char *const *qmp = (const char *const *)(vacant ? vacant : any);
+	struct vms_machine *machine = qmp ? vms_qemu_stub_open(qmp, pid, error) : NULL;
+	vms_host_process_clear(&process);
+	return machine;
+}
+
 struct vms_machine *vms_machine_open_kvm(pid_t pid, const struct vms_ram_place *places, size_t n,
 					 GError **error)
 {
