@@ -213,6 +213,7 @@ class Words(Tracer):
                 (["+8"], 2, '"+8" is no address: write a symbol'),
                 (["**=" + ",".join(["cpu"] * 40)], *self.too_many),
                 (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
+                (["vfs_read:call:before"], 2, '"vfs_read:call:before": ":" must be followed by'),
                 (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
                 (["vfs_read:call="], 2, '"vfs_read:call=": an entry is empty: write'),
                 (["vfs_read=arg0;arg1"], 2, 'after ";" are for returns: write WHERE:call='),
