@@ -153,9 +153,9 @@ static bool add_of_task(struct output *output, unsigned tid, const char *what, G
 		return add_address_of_task(output, what, error);
 	if (!output->done)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "no function \"%s\" is known of the files that thread %u maps: its "
+			    "no function%s%s%s is known of the files that thread %u maps: its "
 			    "symbols may not be in the guest's memory",
-			    what ? what : "", tid);
+			    what ? " \"" : "", what ? what : "", what ? "\"" : "", tid);
 	return output->done;
 }
 

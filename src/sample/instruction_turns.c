@@ -51,7 +51,7 @@ struct vms_turns *vms_turns_start(struct vms_machine *machine, uint64_t instruct
 		g_set_error(
 			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
 			"cannot count instructions of %s: that takes the agent; start QEMU with "
-			"vmscope run",
+			"vmscope run; if it was, another vmscope uses the agent now",
 			info->name);
 		return NULL;
 	}

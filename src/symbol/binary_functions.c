@@ -33,7 +33,7 @@ struct place {
 	uint64_t strings, strings_size; /* offset in the file, bytes */
 };
 
-/* ---- one table -------------------------------------------------------- */
+/* ---- functions -------------------------------------------------------- */
 
 static bool is_function(const Elf64_Sym *symbol)
 {
@@ -48,7 +48,8 @@ static bool find_code_offset(const struct vms_elf_image *elf, uint64_t address, 
 	for (unsigned i = 0; i < elf->n_segments; i++) {
 		const Elf64_Phdr *segment = &elf->segments[i];
 		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
-		    address < segment->p_vaddr || address - segment->p_vaddr >= segment->p_filesz)
+		    address < segment->p_vaddr || address - segment->p_vaddr >= segment->p_filesz ||
+		    address - segment->p_vaddr > UINT64_MAX - segment->p_offset)
 			continue;
 		*ret = address - segment->p_vaddr + segment->p_offset;
 		return true;
@@ -62,8 +63,7 @@ static void add_function(struct reading *reading, const char *name, uint64_t add
 	uint64_t offset;
 	if (reading->name_bytes > NAMES_LIMIT || !find_code_offset(reading->elf, address, &offset))
 		return;
-	/* "pthread_create@@GLIBC_2.34" is what programs are linked with: its name is before the @.
-	 */
+	/* Programs are linked with "fopen@@GLIBC_2.34": the name is what is before the version. */
 	const char *version = strstr(name, "@@");
 	g_autofree char *own =
 		version && version > name ? g_strndup(name, (gsize)(version - name)) : NULL;
@@ -185,6 +185,8 @@ static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
 				     is_local ? 't' : 'T');
 	}
 }
+
+/* ---- a whole table ---------------------------------------------------- */
 
 /*
  * Adds the functions of a table of `elf`, whose bytes `source` has. False if a part of it is
