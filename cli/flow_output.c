@@ -8,6 +8,7 @@
 
 #define STACK_INDENT 17			 /* columns before each frame of a stack */
 #define SMALL_MAX    (UINT64_C(1) << 31) /* larger numbers are shown as negative or hexadecimal */
+#define NEGATIVE_MAX (UINT64_C(1) << 24) /* below lie the code and the data of x86-64's kernel */
 
 /* Returns a value as a number: it is little-endian, and of at most 8 bytes. */
 static uint64_t get_number(const struct vms_flow_value *value)
@@ -20,7 +21,7 @@ static uint64_t get_number(const struct vms_flow_value *value)
 /* Appends a number: error codes as negative numbers, addresses in hexadecimal. */
 static void append_number(GString *out, uint64_t number)
 {
-	if (number < SMALL_MAX || number > UINT64_MAX - SMALL_MAX)
+	if (number < SMALL_MAX || number > UINT64_MAX - NEGATIVE_MAX)
 		g_string_append_printf(out, "%" G_GINT64_FORMAT, (int64_t)number);
 	else
 		g_string_append_printf(out, "0x%" G_GINT64_MODIFIER "x", number);

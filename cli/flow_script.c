@@ -96,10 +96,28 @@ static void count_steps(lua_State *state, lua_Debug *where)
 	lua_error(state);
 }
 
+/* setmetatable(TABLE, METATABLE). Lua counts no steps in finalizers, so there cannot be any. */
+static int set_metatable(lua_State *state)
+{
+	if (lua_istable(state, 2)) {
+		lua_pushliteral(state, "__gc");
+		if (lua_rawget(state, 2) != LUA_TNIL)
+			return luaL_error(state, "a table of a script cannot have __gc");
+		lua_pop(state, 1);
+	}
+	lua_pushvalue(state, lua_upvalueindex(1));
+	lua_insert(state, 1);
+	lua_call(state, lua_gettop(state) - 1, LUA_MULTRET);
+	return lua_gettop(state);
+}
+
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void add_line(const struct flow_script *script, const char *text)
+static void add_line(const struct flow_script *script, const char *line, size_t size)
 {
+	g_autofree char *text = g_memdup2(line, size + 1); /* with its final 0 */
+	for (char *zero = text; (zero = memchr(zero, 0, (size_t)(text + size - zero)));)
+		*zero = '?';
 	g_autofree char *clean = vms_text_clean_lines(text);
 	if (script->session->json) {
 		struct json_object *object = json_object_new_object();
@@ -126,7 +144,9 @@ static int print_arguments(lua_State *state)
 	luaL_pushresult(&line);
 	if (script->out->len > MEMORY_MAX)
 		return luaL_error(state, "more is printed than %d bytes at once", MEMORY_MAX);
-	add_line(script, lua_tostring(state, -1));
+	size_t size;
+	const char *text = lua_tolstring(state, -1, &size);
+	add_line(script, text, size);
 	return 0;
 }
 
@@ -328,6 +348,9 @@ static void add_functions(lua_State *state)
 	lua_pushnil(state);
 	lua_setfield(state, -2, "dump");
 	lua_pop(state, 1);
+	lua_getglobal(state, "setmetatable");
+	lua_pushcclosure(state, set_metatable, 1);
+	lua_setglobal(state, "setmetatable");
 	for (size_t i = 0; i < G_N_ELEMENTS(own); i++)
 		lua_register(state, own[i].name, own[i].func);
 	add_memory_functions(state);

@@ -273,7 +273,9 @@ static bool cut_moments(char *where, const char *text, bool has_task, unsigned *
 	char *colon = strrchr(where, ':');
 	if (colon && value_choose("", colon + 1, choices, &chosen, NULL)) {
 		*colon = 0;
-	} else if (colon && !has_task && !g_ascii_isdigit(colon[1])) {
+		colon = strrchr(where, ':');
+	}
+	if (colon && !has_task && !g_ascii_isdigit(colon[1])) {
 		usage_error(error,
 			    "\"%s\": \":\" must be followed by before, after, both or call; "
 			    "functions of programs need --task",

@@ -90,6 +90,21 @@ static bool add_call(struct trace *trace, const struct vms_syscall *call,
 	return true;
 }
 
+/* Warns of names that were mistyped: nothing else would tell that their calls are missing. */
+static void warn_of_unknown(const struct trace *trace, char **patterns)
+{
+	for (unsigned i = 0; patterns && patterns[i]; i++) {
+		bool is_known = false;
+		for (guint k = 0; k < trace->calls->len && !is_known; k++)
+			is_known = g_pattern_match_simple(
+				patterns[i],
+				g_array_index(trace->calls, struct vms_syscall, k).name);
+		if (!is_known)
+			vms_log(VMS_LOG_WARNING,
+				"-e %s: no system call of this guest has such a name", patterns[i]);
+	}
+}
+
 static bool add_calls(struct trace *trace, const struct options *options, GError **error)
 {
 	g_auto(GStrv) patterns = options->names ? g_strsplit(options->names, ",", -1) : NULL;
@@ -106,6 +121,7 @@ static bool add_calls(struct trace *trace, const struct options *options, GError
 			    options->names);
 		return false;
 	}
+	warn_of_unknown(trace, patterns);
 	return true;
 }
 

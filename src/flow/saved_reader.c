@@ -3,6 +3,7 @@
 #include "flow/record.h"
 #include "flow/report.h"
 #include "flow/saved.h"
+#include <glib/gstdio.h>
 #include <string.h>
 
 /*
@@ -312,12 +313,24 @@ struct vms_flow_report *vms_flow_saved_parse(struct vms_bytes bytes, const char 
 	return g_steal_pointer(&report);
 }
 
+/* A device, as /dev/zero, may have no end. */
+static bool is_device(const char *path)
+{
+	GStatBuf status;
+	return g_stat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
 struct vms_flow_report *vms_flow_report_load(const char *path, struct vms_flow_saved *saved,
 					     GError **error)
 {
 	g_autofree char *data = NULL;
 	g_autoptr(GError) failure = NULL;
 	gsize size;
+	if (is_device(path)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "cannot read %s: a device is not a saved report of a flow", path);
+		return NULL;
+	}
 	if (!g_file_get_contents(path, &data, &size, &failure)) {
 		g_set_error(error, VMS_ERROR,
 			    g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT)

@@ -117,7 +117,7 @@ bool vms_machine_take_hits(struct vms_machine *machine, unsigned timeout_ms, GEr
 /*
  * Takes the places of these probes away, and nobody else's. All hits that came before have been
  * handed out when it returns. It goes on after an error, and returns the first. Does nothing if
- * they are not armed any more.
+ * they are not armed any more; it is NOT_NOW if something has taken them away before.
  */
 bool vms_probes_disarm(struct vms_probes *probes, GError **error);
 /* False when they were taken away: by vms_probes_disarm, by their limit, or with the machine. */

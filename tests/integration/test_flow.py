@@ -138,11 +138,14 @@ class Flow(Tracer):
         self.assertEqual((nothing["status"], nothing["value"]), ("unreadable", None))
 
     def test_text(self):
-        traced = self.trace(f"{OPEN}=str({ADDRESS},5),cpu", "--common", "arg0", "--if",
+        """Numbers are in decimal, addresses are not."""
+        entry = next(s.va for s in self.guest.kallsyms() if s.name == OPEN)
+        traced = self.trace(f"{OPEN}=str({ADDRESS},5),cpu,{OPEN},-4096", "--common", "arg0", "--if",
                             f'{PATH} == "/proc/uptime"', run="cat /proc/uptime")
         line, summary = traced.out.splitlines()
         self.assertRegex(line, r'^ +\d+\.\d{6}  cpu \d  cat \d+/\d+  do_filp_open  '
-                               r'str\(.*,5\)="/proc"…  cpu=\d  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
+                               r'str\(.*,5\)="/proc"…  cpu=\d  '
+                               rf'{OPEN}=0x{entry:x}  -4096=-4096  arg0=(-100|0xffffff9c)$')  # AT_FDCWD
         self.assertRegex(summary, r"^1 hit(, \d+ whose condition did not hold)?$")
 
     def test_pattern(self):
@@ -213,6 +216,7 @@ class Words(Tracer):
                 (["+8"], 2, '"+8" is no address: write a symbol'),
                 (["**=" + ",".join(["cpu"] * 40)], *self.too_many),
                 (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
+                (["vfs_read:call:before"], 2, '"vfs_read:call:before": ":" must be followed by'),
                 (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
                 (["vfs_read:call="], 2, '"vfs_read:call=": an entry is empty: write'),
                 (["vfs_read=arg0;arg1"], 2, 'after ";" are for returns: write WHERE:call='),

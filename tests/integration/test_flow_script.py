@@ -114,9 +114,9 @@ class Script:
         self.assertRegex(lines[0], r"probed \d+/\d+  __fdget_pos  arg0=77  s64\(0\)=\(unreadable\)$")
 
     def test_json(self):
-        run = self.trace('function hit(h) if h.sequence < 3 then print(h.sequence, "\\27x") show() end end', "--json")
+        run = self.trace('function hit(h) if h.sequence < 3 then print(h.sequence, "\\27x\\0y") show() end end', "--json")
         lines = [json.loads(line) for line in run.out.splitlines()]
-        self.assertEqual([line.get("print") for line in lines], ["1 ?x", None, "2 ?x", None, None])
+        self.assertEqual([line.get("print") for line in lines], ["1 ?x?y", None, "2 ?x?y", None, None])
         self.assertEqual([lines[i]["sequence"] for i in (1, 3)], [1, 2])
 
     def test_saved(self):
@@ -143,6 +143,8 @@ class Script:
                 ("function hit(h) return hit(h) + 1 end", "stack overflow"),
                 ("local x = ('x'):rep(1 << 20)\nfunction hit(h)\nwhile true do print(x) end end",
                  "script.lua:3: more is printed"),
+                ("function hit(h) setmetatable({}, {__gc = function() while true do end end}) end",
+                 "script.lua:1: a table of a script cannot have __gc"),
                 ("function hit(h) error({}) end", "an error that is not a text"),
                 ("function hit(h) mem(0, 1 << 40) end", "1 to 1048576 bytes"),
                 ("function hit(h) str({}) end", "script.lua:1: bad argument #1 to 'str'"),

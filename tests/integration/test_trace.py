@@ -156,6 +156,9 @@ class Trace:
                 run = vmscope("trace", "-p", self.guest.pid, *arguments, check=False)
                 self.assertEqual((run.status, run.out), (status, ""), run.err)
                 self.assertIn(message, run.err)
+        warned = vmscope("trace", "-p", self.guest.pid, "-e", "getpid,no_such_*", "-t", "0.1").err
+        self.assertIn("warning: -e no_such_*: no system call of this guest has such a name", warned)
+        self.assertNotIn("getpid", warned)
         # All was taken away again.
         self.assertEqual(self.guest.run("echo lives").strip(), "lives")
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """vmscope flow without the agent: all that it does with it, by breakpoints, on a Linux guest."""
+import signal
+import time
 import unittest
 
 import test_flow
@@ -28,3 +30,17 @@ class StubX86(test_flow.Flow, unittest.TestCase):
         self.guest.qmp.command("cont")
         self.assertEqual(self.guest.run("echo lives").strip(), "lives")
         self.assertEqual(self.guest.qmp.status(), "running")
+
+    def test_stopped_by_a_signal(self):
+        """The probes of a vmscope that does not move go. When it goes on, it says so, hits or not."""
+        for where in (OPEN, "kernel_power_off"):
+            with self.subTest(where=where):
+                process = self.start(where)
+                process.send_signal(signal.SIGSTOP)
+                self.guest.run("cat /proc/uptime")
+                time.sleep(3)  # more than the watchdog waits for a sign of life
+                process.send_signal(signal.SIGCONT)
+                _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+                self.assertEqual(process.returncode, 1, err)
+                self.assertIn("the probes were taken away, because of this program, which did not move", err)
+                self.assertEqual(self.guest.run("echo lives").strip(), "lives")

@@ -426,6 +426,9 @@ static void test_refused(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	assert_refused(text, sizeof(text), VMS_ERROR_MALFORMED);
 	g_assert_null(vms_flow_report_load("/nowhere/at/all", NULL, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND);
+	g_clear_error(&error);
+	g_assert_null(vms_flow_report_load("/dev/zero", NULL, &error)); /* it has no end */
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_MALFORMED);
 	g_autofree uint8_t *bytes = save(f, report, &size);
 	bytes[8] = VMS_SAVED_VERSION + 1;
 	const uint32_t check = GUINT32_TO_LE(vms_saved_check(bytes, 12));

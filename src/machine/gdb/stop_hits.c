@@ -212,12 +212,7 @@ static bool deal_with_stop(struct vms_stop_probes *all, bool *any, GError **erro
 static bool check_reason(struct vms_stop_probes *all, GError **error)
 {
 	VMS_STOP_LOCK(&all->machine->lock);
-	if (!all->reason)
-		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
-		    "%s: the probes were taken away, because of %s", all->machine->info.name,
-		    all->reason);
-	return false;
+	return vms_stop_check_reason(all, all->reason, error);
 }
 
 static bool take(struct vms_stop_probes *all, unsigned timeout_ms, GError **error)

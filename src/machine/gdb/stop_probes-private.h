@@ -21,6 +21,7 @@ struct vms_stop_set {
 	void (*hit)(const struct vms_hit *hit, void *data);
 	void *data;
 	atomic_bool is_armed;
+	char *reason; /* why it was taken away, or NULL. Under the machine's lock. */
 	_Atomic uint64_t hits, rejected, unknown;
 };
 
@@ -52,6 +53,8 @@ bool vms_stop_is_wanted(const struct vms_stop_probes *all, uint64_t va);
 void vms_stop_drop_points(struct vms_stop_probes *all);
 /* Ends a set. Its breakpoints stay until the stub removes them. */
 void vms_stop_end_set(struct vms_stop_set *set);
+/* Returns false, with an error, if there is a reason for which probes were taken away. */
+bool vms_stop_check_reason(const struct vms_stop_probes *all, const char *reason, GError **error);
 
 /* ---- vCPUs, under the machine's lock ---- */
 

@@ -207,6 +207,7 @@ static void free_set(struct vms_stop_set *set)
 		g_free((void *)set->places[i].program);
 	}
 	g_free(set->places);
+	g_free(set->reason);
 	g_free(set);
 	vms_machine_unref(machine);
 }
@@ -284,12 +285,29 @@ static bool remove_unwanted(struct vms_stop_probes *all, GError **error)
 	return done;
 }
 
+bool vms_stop_check_reason(const struct vms_stop_probes *all, const char *reason, GError **error)
+{
+	if (!reason)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_NOW,
+		    "%s: the probes were taken away, because of %s", all->machine->info.name,
+		    reason);
+	return false;
+}
+
+/* Whoever takes hits may have seen that the set is not armed any more, and not why. */
+static bool check_was_not_taken(struct vms_stop_set *set, GError **error)
+{
+	VMS_STOP_LOCK(&set->all->machine->lock);
+	return vms_stop_check_reason(set->all, set->reason, error);
+}
+
 /* Under `taking`. */
 static bool disarm(struct vms_stop_set *set, GError **error)
 {
 	struct vms_stop_probes *all = set->all;
 	if (!atomic_load(&set->is_armed))
-		return true;
+		return check_was_not_taken(set, error);
 	g_mutex_lock(&all->machine->lock);
 	vms_stop_end_set(set);
 	g_mutex_unlock(&all->machine->lock);

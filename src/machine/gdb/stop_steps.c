@@ -208,8 +208,12 @@ void vms_stop_probes_forget_visits(struct vms_stop_probes *all)
 
 void vms_stop_probes_are_gone(struct vms_stop_probes *all, char *reason)
 {
-	for (unsigned i = 0; i < all->sets->len; i++)
-		vms_stop_end_set(all->sets->pdata[i]);
+	for (unsigned i = 0; i < all->sets->len; i++) {
+		struct vms_stop_set *set = all->sets->pdata[i];
+		if (atomic_load(&set->is_armed) && !set->reason)
+			set->reason = g_strdup(reason);
+		vms_stop_end_set(set);
+	}
 	g_array_set_size(all->points, 0);
 	vms_stop_probes_forget_visits(all);
 	all->halts = false;
