@@ -322,9 +322,8 @@ class BothKilled(Attached):
     def kill_both(self, tool):
         watchdogs = guards(str(self.machine.qmp_path))
         self.assertEqual(len(watchdogs), 1)
-        os.kill(watchdogs[0], signal.SIGSTOP)
-        tool.process.kill()
         os.kill(watchdogs[0], signal.SIGKILL)
+        tool.process.kill()
         tool.process.wait()
         wait_for(lambda: not guards(str(self.machine.qmp_path)), "the watchdog to die")
 

@@ -47,7 +47,9 @@ class Once(unittest.TestCase):
         self.assertLess(whole, 100 * busy + 0.01)
         self.assertAlmostEqual(rows["major",]["total"] / whole, 0.75, delta=0.12)
         self.assertAlmostEqual(rows["minor",]["total"] / whole, 0.25, delta=0.12)
-        self.assertEqual(rows["minor",]["samples"], rows["helper",]["samples"])
+        minor, helper = (rows[name,]["samples"] for name in ("minor", "helper"))
+        self.assertLessEqual(helper, minor)
+        self.assertLess(minor - helper, 0.1 * minor + 2)  # the call itself
         order = [row["self"] for row in found["rows"]]
         self.assertEqual(order, sorted(order, reverse=True))
 
