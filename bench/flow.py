@@ -147,13 +147,13 @@ def main():
     plain = qemu_machine.BareGuest("counter", accel="tcg,thread=multi")
     inside = qemu_machine.BareGuest("counter", accel="tcg,thread=multi",
                                     extra=agent_client.options(agent))
-    found = {name: [] for name in ("agent", "agent, with a stack of 16 KiB", "agent, rejected",
+    found = {name: [] for name in ("agent", "agent, with a stack of 32 KiB", "agent, rejected",
                                    "stub", "gdb", "stop and cont")}
     added = {}
     for _ in range(options.rounds):
         free = visit_us(inside)
         found["agent"].append(flow_us(inside, ("--agent", agent), 100000) - free)
-        found["agent, with a stack of 16 KiB"].append(
+        found["agent, with a stack of 32 KiB"].append(
             flow_us(inside, ("--agent", agent), 5000, "stack") - free)
         found["agent, rejected"].append(rejected_us(inside, ("--agent", agent)) - free)
         free = visit_us(plain)

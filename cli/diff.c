@@ -261,7 +261,8 @@ static bool compare_recordings(struct session *session, struct side sides[2],
 		return false;
 	if (options->measure == MEASURE_RATE && !(sides[0].scale > 0 && sides[1].scale > 0)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "--by rate: %s does not tell its period and how long it was",
+			    "--by rate: %s has no rates: it was recorded by instructions, or does "
+			    "not tell how long it was",
 			    sides[0].scale > 0 ? sides[1].path : sides[0].path);
 		return false;
 	}

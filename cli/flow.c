@@ -2,8 +2,6 @@
 /* vmscope flow: places probes on the guest's code, and shows their hits. */
 #include "base/clock.h"
 #include "commands.h"
-#include "conditions.h"
-#include "find_task.h"
 #include "flow/saved.h"
 #include "flow_export.h"
 #include "flow_output.h"
@@ -12,12 +10,10 @@
 #include "flow_spec.h"
 #include "flow_tables.h"
 #include "interrupts.h"
-#include "live_records.h"
+#include "live_run.h"
 #include "streams.h"
 #include "values.h"
 #include <stdio.h>
-
-#define POLL_INTERVAL_US 50000 /* how long to wait for a record before the limits are checked */
 
 struct options {
 	char *common, *hits, *records, *seconds, *cpu, *task, *script, *format;
@@ -29,18 +25,16 @@ struct options {
 struct trace {
 	struct session *session;
 	struct vms_flow *flow;
-	uint64_t pid;	      /* of --task */
-	struct vms_task task; /* of --task, if it is there */
+	struct flow_places_request request;
 	struct flow_places *places;
-	char *condition, *return_condition; /* of all places, or NULL */
-	struct flow_conditions conditions;
 	struct flow_tables *tables;	/* NULL: hits are shown one by one */
 	struct flow_export export;	/* of `tables`, if --format or --output ask for it */
 	struct vms_flow_writer *writer; /* of the file of --output, or NULL */
 	struct flow_script *script;	/* of --script, or NULL; it prints instead of us */
 	bool script_failed;		/* no longer called: records are only saved */
 	struct live_records live;
-	uint64_t begin_ns, end_ns;
+	struct live_run run;
+	uint64_t begin_ns;
 	bool is_enabled;   /* the flow is enabled: at least one place exists */
 	gboolean is_armed; /* or was: records from before an error are saved, too */
 	struct interrupts interrupts;
@@ -69,11 +63,6 @@ static bool output_record(const struct vms_flow_record *record, void *data, GStr
 	if (trace->script && !trace->script_failed)
 		trace->script_failed = !flow_script_hit(trace->script, record, out, error);
 	return !trace->script_failed;
-}
-
-static bool show_records(struct trace *trace, uint64_t wait_us, GError **error)
-{
-	return live_records_show(&trace->live, wait_us, output_record, trace, error);
 }
 
 /* Prints the table, unless it only goes into files or is exported. */
@@ -116,8 +105,8 @@ static bool enable_flow(struct trace *trace, GError **error)
 }
 
 /*
- * Adapts the places to modules that were loaded or unloaded. The flow is disabled for a short time.
- * Hits in this time are missing.
+ * Adapts the places to modules that were loaded or unloaded, and to the process. The flow is
+ * disabled for a short time. Hits in this time are missing.
  */
 static bool change_places(struct trace *trace, GError **error)
 {
@@ -125,8 +114,13 @@ static bool change_places(struct trace *trace, GError **error)
 	const uint64_t begin_ns = vms_clock_now_ns();
 	if (was_enabled && !vms_flow_disable(trace->flow, error))
 		return false;
+	/* Their places are named by the process, which may become another one. */
+	if (!live_run_show_rest(&trace->run, error))
+		return false;
 	if (!flow_places_change(trace->places, error) || !enable_flow(trace, error))
 		return false;
+	if (!was_enabled && trace->is_enabled)
+		vms_log(VMS_LOG_INFO, "the probes are armed");
 	if (was_enabled && trace->is_enabled)
 		vms_log(VMS_LOG_WARNING,
 			"no probe was armed for %.1f ms while the places changed: hits may be "
@@ -135,22 +129,22 @@ static bool change_places(struct trace *trace, GError **error)
 	return true;
 }
 
-/* Shows hits until the flow ends, the time is over, or an interrupt comes. */
-static bool show_until_end(struct trace *trace, GError **error)
+/* True if the flow has ended, or --hits allows no more. */
+static bool has_ended(void *data)
 {
-	bool done = true, ended = false;
-	while (done && !ended && !interrupts_came()) {
-		ended = (trace->is_enabled ? vms_flow_wait(trace->flow, 0)
-					   : trace->max_hits && count_allowed_hits(trace) == 0) ||
-			(trace->end_ns && vms_clock_now_ns() >= trace->end_ns);
-		done = show_records(trace, POLL_INTERVAL_US, error) &&
-		       (ended || !flow_places_must_change(trace->places) ||
-			change_places(trace, error));
-		if (done && !ended && trace->tables &&
-		    flow_tables_is_due(trace->tables, trace->begin_ns, vms_clock_now_ns()))
-			done = show_table(trace, error);
-	}
-	return done;
+	const struct trace *trace = data;
+	return trace->is_enabled ? vms_flow_wait(trace->flow, 0)
+				 : trace->max_hits && count_allowed_hits(trace) == 0;
+}
+
+static bool change_or_show_table(void *data, GError **error)
+{
+	struct trace *trace = data;
+	if (flow_places_must_change(trace->places) && !change_places(trace, error))
+		return false;
+	return !trace->tables ||
+	       !flow_tables_is_due(trace->tables, trace->begin_ns, vms_clock_now_ns()) ||
+	       show_table(trace, error);
 }
 
 /* Shows and saves the records that --records has kept. */
@@ -171,11 +165,9 @@ static bool show_remaining(struct trace *trace, GError **error)
 {
 	if (trace->tables)
 		return output_final_table(trace, error);
-	bool done = !trace->max_records || output_kept_records(trace, error);
+	const bool done = !trace->max_records || output_kept_records(trace, error);
 	interrupts_forget();
-	while (!live_records_is_empty(&trace->live) && !interrupts_came())
-		done = show_records(trace, 0, done ? error : NULL) && done;
-	return done;
+	return live_run_show_rest(&trace->run, done ? error : NULL) && done;
 }
 
 /* Loads the script of --script, if any, and prints the output of its main part. */
@@ -205,23 +197,27 @@ static bool open_writer(struct trace *trace, GError **error)
 	if (!trace->session->outputs || trace->tables)
 		return true;
 	trace->writer = vms_flow_writer_open(trace->session->outputs[0], trace->session->guest,
-					     trace->session->process, trace->begin_ns,
+					     &trace->session->process, trace->begin_ns,
 					     (uint64_t)g_get_real_time() * 1000, error);
 	return trace->writer;
 }
 
 static bool trace_until_end(struct trace *trace, const struct options *options, GError **error)
 {
-	uint64_t duration_ns;
-	if (!value_seconds(options->seconds, &duration_ns, error) || !open_writer(trace, error))
+	trace->run = (struct live_run) { .live = &trace->live,
+					 .give = output_record,
+					 .has_ended = has_ended,
+					 .after_round = change_or_show_table,
+					 .data = trace };
+	if (!value_seconds(options->seconds, &trace->run.duration_ns, error) ||
+	    !open_writer(trace, error))
 		return false;
 	interrupts_catch(&trace->interrupts);
 	bool done = enable_flow(trace, error);
 	trace->is_armed = done;
-	trace->end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : 0;
 	if (done) {
 		vms_log(VMS_LOG_INFO, "the probes are armed");
-		done = show_until_end(trace, error);
+		done = live_run_until_end(&trace->run, error);
 		flow_places_warn(trace->places);
 		done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 		done = show_remaining(trace, done ? error : NULL) && done;
@@ -317,36 +313,20 @@ static struct vms_flow *make_flow(struct trace *trace, const struct options *opt
 	return g_steal_pointer(&flow);
 }
 
-/* Finds the process of --task, whose functions can be probed. */
-static const struct vms_task *find_process(struct trace *trace)
-{
-	struct session *session = trace->session;
-	g_autoptr(GError) error = NULL;
-	if (!find_task(session, (unsigned)MIN(trace->pid, G_MAXUINT), &trace->task, &error)) {
-		vms_log(VMS_LOG_WARNING, "--task: %s", error->message);
-		return NULL;
-	}
-	session->process = vms_guest_process(session->guest, &trace->task);
-	return &trace->task;
-}
-
 /* Adds the places to the flow. */
 static bool make_places(struct trace *trace, const struct options *options, int n_specs,
 			char **specs, GError **error)
 {
-	if (!conditions_join("--if", options->task, options->conditions, &trace->condition,
-			     error) ||
-	    !conditions_join("--if-return", NULL, options->return_conditions,
-			     &trace->return_condition, error))
-		return false;
-	trace->conditions = (struct flow_conditions) {
-		.at_place = trace->condition,
-		.at_return = trace->return_condition,
+	trace->request = (struct flow_places_request) {
+		.specs = specs,
+		.n_specs = (size_t)n_specs,
+		.conditions = options->conditions,
+		.return_conditions = options->return_conditions,
 		.adds_up = trace->tables,
-		.task = options->task ? find_process(trace) : NULL,
+		.task = options->task,
+		.waits = options->pending,
 	};
-	trace->places = flow_places_new(trace->session, trace->flow, &trace->conditions, specs,
-					(size_t)n_specs, options->pending, error);
+	trace->places = flow_places_new(trace->session, trace->flow, &trace->request, error);
 	return trace->places;
 }
 
@@ -381,10 +361,6 @@ static bool trace_flow(struct session *session, const struct options *options, i
 		return false;
 	if (options->halt && !trace.max_hits)
 		trace.max_hits = 1;
-	if (options->task && !value_in_c(options->task, &trace.pid)) {
-		usage_error(error, "--task %s: a pid is needed", options->task);
-		return false;
-	}
 	if (options->common && !*g_strstrip(options->common)) {
 		usage_error(error, "--common is empty: write entries as \"comm,u32(rsi+8)\"");
 		return false;
@@ -407,8 +383,6 @@ static bool trace_flow(struct session *session, const struct options *options, i
 	vms_flow_writer_free(trace.writer);
 	flow_places_free(trace.places);
 	vms_flow_unref(trace.flow);
-	g_free(trace.condition);
-	g_free(trace.return_condition);
 	flow_tables_free(trace.tables);
 	live_records_clear(&trace.live);
 	return done;
@@ -426,9 +400,9 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "if-return", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options.return_conditions,
 		  "The same, at the return of a call", "EXPRESSION" },
 		{ "task", 0, 0, G_OPTION_ARG_STRING, &options.task,
-		  "Only hits of the guest's process PID count; functions of its programs can be "
+		  "Only hits of this process of the guest count; functions of its programs can be "
 		  "probed",
-		  "PID" },
+		  "PID|NAME" },
 		{ "cpu", 0, 0, G_OPTION_ARG_STRING, &options.cpu, "Only hits of vCPU N count",
 		  "N" },
 		{ "common", 0, 0, G_OPTION_ARG_STRING, &options.common,
@@ -470,7 +444,8 @@ static bool run_flow(struct session *session, int argc, char **argv, GError **er
 		{ "format", 0, 0, G_OPTION_ARG_STRING, &options.format,
 		  "Format of hits by stack (default: by the name of the output)", "FORMAT" },
 		{ "pending", 0, 0, G_OPTION_ARG_NONE, &options.pending,
-		  "Wait for places that are not there yet: functions of modules", NULL },
+		  "Wait for places that are not there yet: functions of modules, of programs",
+		  NULL },
 		{ "no-tasks", 0, 0, G_OPTION_ARG_NONE, &options.no_tasks,
 		  "Do not tell processes and threads: hits cost less", NULL },
 		{ NULL }
@@ -501,8 +476,8 @@ const struct command command_flow = {
 	.name = "flow",
 	.arguments = "SPEC…",
 	.summary = "Probes on the guest's code: arguments, registers and memory at every hit",
-	.options =
-		SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING | SESSION_OUTPUTS,
+	.options = SESSION_TARGET | SESSION_GUEST | SESSION_JSON | SESSION_RUNNING |
+		   SESSION_OUTPUTS | SESSION_PROBES,
 	.explain = explain_flow,
 	.run = run_flow,
 };

@@ -134,6 +134,10 @@ static bool parse_numbers(struct parsed *parsed)
 	    (*last && !parse_wide_bound(last, &parsed->last, &match->number.last, &last_is_64)))
 		return false;
 	const bool has_sign = *first == '-' || *last == '-';
+	if (has_sign && !*first)
+		match->number.first = UINT64_C(1) << 63; /* the least number */
+	else if (has_sign && !*last)
+		match->number.last = INT64_MAX;
 	match->wide_first = *first && !has_sign ? &parsed->first : NULL;
 	match->wide_last = *last && !has_sign ? &parsed->last : NULL;
 	match->is_number = true;

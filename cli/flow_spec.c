@@ -332,6 +332,11 @@ static GArray *find_line(struct session *session, const char *where, const char 
 static GArray *find_in_process(struct session *session, const struct vms_task *task,
 			       const char *where, GError **error)
 {
+	if (!task) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "the process of %s is not there",
+			    where);
+		return NULL;
+	}
 	uint64_t offset = 0;
 	const char *colon = strchr(where, ':');
 	const bool has_file = colon && colon[1] != ':';
@@ -351,14 +356,15 @@ static GArray *find_in_process(struct session *session, const struct vms_task *t
  * name, it is used, and not one of the process.
  */
 static GArray *find_places(struct session *session, const char *where, const struct vms_task *task,
-			   GError **error)
+			   bool *in_process, GError **error)
 {
 	uint64_t va;
 	GError *failure = NULL;
 	const char *line = find_line_colon(where);
+	*in_process = !line && strchr(where, ':');
 	if (line)
 		return find_line(session, where, line, error);
-	if (strchr(where, ':'))
+	if (*in_process)
 		return find_in_process(session, task, where, error);
 	if (functions_is_pattern(where))
 		return functions_match(session, where, error);
@@ -372,16 +378,16 @@ static GArray *find_places(struct session *session, const char *where, const str
 		return NULL;
 	}
 	g_error_free(failure);
+	*in_process = true;
 	return find_in_process(session, task, where, error);
 }
 
 /* Adds all places, each with its own probe, because functions have different arguments. */
 static bool add_places(struct session *session, struct vms_flow *flow, const struct spec *spec,
-		       GError **error)
+		       const GArray *vas, GError **error)
 {
-	g_autoptr(GArray) vas = find_places(session, spec->where, spec->conditions->task, error);
 	const bool is_pattern = functions_is_pattern(spec->where);
-	for (guint i = 0; vas && i < vas->len; i++) {
+	for (guint i = 0; i < vas->len; i++) {
 		const uint64_t va = g_array_index(vas, uint64_t, i);
 		struct vms_location location;
 		if (!is_pattern)
@@ -392,7 +398,7 @@ static bool add_places(struct session *session, struct vms_flow *flow, const str
 			g_prefix_error(error, "%s: ", location.symbol);
 		return false;
 	}
-	return vas;
+	return true;
 }
 
 /* Parses WHERE and its moments: the part of a SPEC before the entries. */
@@ -432,37 +438,60 @@ static bool parse_entries(struct spec *spec, char *entries, const char *text, GE
 	return semicolon || *entries || refuse_empty_entry(text, error);
 }
 
-bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
-		   const struct flow_conditions *conditions, GError **error)
+/* A SPEC whose parts were cut out of a copy. */
+struct parsed_spec {
+	char *where, *entries; /* `spec` points into them */
+	struct spec spec;
+};
+
+static void clear_parsed(struct parsed_spec *parsed)
+{
+	g_free(parsed->where);
+	g_free(parsed->entries);
+}
+
+/* Parses a SPEC. `ret` must be cleared, also after an error. */
+static bool parse_spec(const char *text, const struct flow_conditions *conditions,
+		       struct parsed_spec *ret, GError **error)
 {
 	const char *equals = flow_spec_find_outside(text, '=', true);
-	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
-	g_autofree char *entries = equals ? g_strstrip(g_strdup(equals + 1)) : NULL;
 	const char *usual = conditions->adds_up ? "" : NULL;
-	struct spec spec = {
-		.where = where, .entries = usual, .returned = usual, .conditions = conditions
+	ret->where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
+	ret->entries = equals ? g_strstrip(g_strdup(equals + 1)) : NULL;
+	ret->spec = (struct spec) {
+		.where = ret->where, .entries = usual, .returned = usual, .conditions = conditions
 	};
-	if (!parse_where(where, text, conditions->task, &spec.moments, error))
+	if (!parse_where(ret->where, text, conditions->has_process, &ret->spec.moments, error))
 		return false;
-	if (conditions->at_return && spec.moments != CALL) {
+	if (conditions->at_return && ret->spec.moments != CALL) {
 		usage_error(error, "--if-return is for calls: write WHERE:call");
 		return false;
 	}
-	if (spec.moments == CALL && find_line_colon(where)) {
-		usage_error(error, "\"%s\" is a line: \":call\" is for functions", where);
+	if (ret->spec.moments == CALL && find_line_colon(ret->where)) {
+		usage_error(error, "\"%s\" is a line: \":call\" is for functions", ret->where);
 		return false;
 	}
-	return (!entries || parse_entries(&spec, entries, text, error)) &&
-	       add_places(session, flow, &spec, error);
+	return !ret->entries || parse_entries(&ret->spec, ret->entries, text, error);
 }
 
 GArray *flow_spec_find(struct session *session, const char *text,
-		       const struct flow_conditions *conditions, GError **error)
+		       const struct flow_conditions *conditions, bool *in_process, GError **error)
 {
-	unsigned moments;
-	const char *equals = flow_spec_find_outside(text, '=', true);
-	g_autofree char *where = equals ? g_strndup(text, (gsize)(equals - text)) : g_strdup(text);
-	return parse_where(where, text, conditions->task, &moments, error)
-		       ? find_places(session, where, conditions->task, error)
-		       : NULL;
+	struct parsed_spec parsed;
+	GArray *vas = NULL;
+	*in_process = false;
+	if (parse_spec(text, conditions, &parsed, error))
+		vas = find_places(session, parsed.where, conditions->task, in_process, error);
+	clear_parsed(&parsed);
+	return vas;
+}
+
+bool flow_spec_add(struct session *session, struct vms_flow *flow, const char *text,
+		   const struct flow_conditions *conditions, const GArray *vas, GError **error)
+{
+	struct parsed_spec parsed;
+	const bool done = parse_spec(text, conditions, &parsed, error) &&
+			  add_places(session, flow, &parsed.spec, vas, error);
+	clear_parsed(&parsed);
+	return done;
 }

@@ -49,7 +49,8 @@ static bool run_list(struct session *session, int argc, char **argv, GError **er
 		g_autofree char *guest =
 			guests && !obstacle ? detect_guest(found, &obstacle) : NULL;
 		vms_table_add(table, (uint64_t)found->pid, found->name, found->accelerator,
-			      (uint64_t)found->vcpus, found->memory, guest, found->qmp,
+			      (uint64_t)found->vcpus,
+			      found->memory ? found->memory : VMS_TABLE_UNKNOWN, guest, found->qmp,
 			      found->agent, obstacle);
 	}
 	session_table(session, table);

@@ -76,6 +76,10 @@ static bool add_targets(struct session *session, struct vms_sampler *sampler,
 				   "--all or -- COMMAND");
 		return false;
 	}
+	if (options->name && !*options->name) {
+		usage_error(error, "--name is empty: it is the name of programs, as ps shows it");
+		return false;
+	}
 	return add_number(sampler, "--pid", options->pid, VMS_SAMPLER_PROCESS, error) &&
 	       add_number(sampler, "--tid", options->tid, VMS_SAMPLER_THREAD, error) &&
 	       add_number(sampler, "--job", options->job, VMS_SAMPLER_JOB, error) &&
@@ -123,8 +127,8 @@ static bool check_host(const struct session *session, const struct options *opti
 	else if (options->pid || options->tid || options->job || options->name || options->cgroup)
 		usage_error(error,
 			    "--host records the whole machine: give no targets in the guest");
-	else if (options->instructions || options->wall || options->user)
-		usage_error(error, "--host excludes --instructions, --wall and --user");
+	else if (options->instructions || options->user)
+		usage_error(error, "--host excludes --instructions and --user");
 	else
 		return true;
 	return false;
@@ -160,6 +164,8 @@ static bool make_sessions(struct session *session, const struct options *options
 	own.guest = session->guest;
 	if (options->host && !add_host(session, &own, recorder, error))
 		return false;
+	/* A thread of the guest that waits is on no vCPU: it has no thread of the host above it. */
+	own.wall = options->wall && !options->host;
 	struct vms_sampler *sampler = vms_sampler_new(
 		names_guest ? vms_sampler_engine_guest() : vms_sampler_engine_host(), &own, error);
 	if (!sampler)
@@ -217,7 +223,7 @@ static bool record(struct session *session, const struct options *options,
 	struct vms_recording_stats stats;
 	uint64_t duration_ns;
 	if (!session->outputs || session->prints) {
-		usage_error(error, "--output FILE is missing: where to write the recording");
+		usage_error(error, "--output FILE is missing: a recording is written into a file");
 		return false;
 	}
 	if (session->outputs[1]) {

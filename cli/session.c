@@ -41,7 +41,7 @@ static void add_target_options(GOptionContext *context, struct session *session)
 	const GOptionEntry entries[] = {
 		may ? guest : pid,
 		{ "domain", 0, 0, G_OPTION_ARG_STRING, &session->domain,
-		  "The machine of that name: a domain of libvirt", "NAME" },
+		  "The machine of that name or UUID: a domain of libvirt", "NAME" },
 		{ "memory", 0, 0, G_OPTION_ARG_STRING_ARRAY, &session->memory,
 		  "With the process: guest-physical PA has SIZE bytes at its VA; may be repeated",
 		  "PA:SIZE@VA" },

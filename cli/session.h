@@ -44,6 +44,7 @@ enum session_options {
 	 * are the command's own. "--guest auto" is the only machine here.
 	 */
 	SESSION_MAY_TARGET = 1 << 8,
+	SESSION_PROBES = 1 << 9, /* the command places probes: a QEMU without agent by its stub */
 };
 
 struct command {

@@ -77,7 +77,15 @@ static struct vms_machine *open_pid(const char *option, const char *text, char *
 		      : NULL;
 }
 
-/* Opens the machine that its owner calls so. libvirt gives QEMU a domain's name (-name guest=NAME).
+static bool is_called(const struct vms_found_machine *found, const char *name)
+{
+	return strcmp(found->name, name) == 0 ||
+	       (found->uuid && g_ascii_strcasecmp(found->uuid, name) == 0);
+}
+
+/*
+ * Opens the machine that its owner calls so. libvirt gives QEMU a domain's name and its UUID (-name
+ * guest=NAME -uuid UUID).
  */
 static struct vms_machine *open_domain(const char *name, GError **error)
 {
@@ -88,7 +96,7 @@ static struct vms_machine *open_domain(const char *name, GError **error)
 	for (size_t i = 0; machines && i < machines->len; i++) {
 		const struct vms_found_machine *found =
 			&g_array_index(machines, struct vms_found_machine, i);
-		if (strcmp(found->name, name) != 0)
+		if (!is_called(found, name))
 			continue;
 		g_string_append_printf(pids, "%s%d", n++ ? ", " : "", (int)found->pid);
 		only = found;
@@ -137,6 +145,22 @@ bool session_names_guest(const struct session *session)
 	return count_targets(session) > (session->launch != NULL);
 }
 
+/*
+ * Opens a machine again by QEMU's gdb stub, if its engine has no probes, as that of KVM. Takes
+ * `machine` over: the stub needs the same monitor.
+ */
+static struct vms_machine *open_for_probes(struct vms_machine *machine, GError **error)
+{
+	const pid_t pid = vms_machine_info(machine)->pid;
+	if (vms_machine_has_probes(machine) || pid == 0)
+		return machine;
+	vms_machine_unref(machine);
+	struct vms_machine *stub = vms_machine_open_stub(pid, error);
+	if (!stub)
+		g_prefix_error(error, "probes need QEMU's gdb stub: ");
+	return stub;
+}
+
 bool session_open(struct session *session, GError **error)
 {
 	const bool may = session->command->options & SESSION_MAY_TARGET;
@@ -165,6 +189,8 @@ bool session_open(struct session *session, GError **error)
 		session->machine = open_launched(session, error);
 	else
 		session->machine = open_only_machine(option, error);
+	if (session->machine && (session->command->options & SESSION_PROBES))
+		session->machine = open_for_probes(session->machine, error);
 	if (session->machine)
 		vms_machine_allow_stop(session->machine, session->allow_stop);
 	return session->machine;

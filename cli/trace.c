@@ -5,13 +5,12 @@
 #include "flow_output.h"
 #include "interrupts.h"
 #include "json_values.h"
-#include "live_records.h"
+#include "live_run.h"
 #include "streams.h"
 #include "syscall_text.h"
 #include "values.h"
 #include <string.h>
 
-#define LOOK_US		 50000
 #define STRING_BYTES	 32 /* the default of strace */
 #define STRING_BYTES_MAX 1024
 
@@ -194,27 +193,26 @@ static bool append_record(const struct vms_flow_record *record, void *data, GStr
 
 /* ---- the run ---------------------------------------------------------------------- */
 
-static bool show_new_calls(struct trace *trace, uint64_t wait_us, GError **error)
+static bool has_ended(void *data)
 {
-	return live_records_show(&trace->live, wait_us, append_record, trace, error);
+	const struct trace *trace = data;
+	return vms_flow_wait(trace->flow, 0);
 }
 
 /* Shows calls until the flow ends or has to end, then the remaining ones. */
-static bool show_calls_until_end(struct trace *trace, uint64_t duration_ns, GError **error)
+static bool show_calls(struct trace *trace, uint64_t duration_ns, GError **error)
 {
+	const struct live_run run = { .live = &trace->live,
+				      .give = append_record,
+				      .duration_ns = duration_ns,
+				      .has_ended = has_ended,
+				      .data = trace };
 	struct interrupts interrupts;
-	const uint64_t end_ns = trace->begin_ns + duration_ns;
-	bool done = true, ended = false;
 	interrupts_catch(&interrupts);
-	while (done && !ended && !interrupts_came()) {
-		const uint64_t now_ns = (uint64_t)g_get_monotonic_time() * 1000;
-		ended = vms_flow_wait(trace->flow, 0) || (duration_ns && now_ns >= end_ns);
-		done = show_new_calls(trace, LOOK_US, error);
-	}
+	bool done = live_run_until_end(&run, error);
 	done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 	interrupts_forget();
-	while (done && !live_records_is_empty(&trace->live) && !interrupts_came())
-		done = show_new_calls(trace, 0, error);
+	done = live_run_show_rest(&run, done ? error : NULL) && done;
 	interrupts_release(&interrupts);
 	return done;
 }
@@ -259,7 +257,7 @@ static bool trace_until_end(struct trace *trace, const struct options *options, 
 		return false;
 	trace->begin_ns = (uint64_t)g_get_monotonic_time() * 1000;
 	vms_log(VMS_LOG_INFO, "the probes are armed");
-	bool done = show_calls_until_end(trace, duration_ns, error);
+	bool done = show_calls(trace, duration_ns, error);
 	if (trace->live.file)
 		done = vms_outfile_commit(trace->live.file, done ? error : NULL) && done;
 	report_losses(trace);

@@ -407,7 +407,7 @@ struct vms_flow_match {
 	const char *name; /* of the value; NULL for any name */
 	/*
 	 * The value is a number in the range. If it has at most 8 bytes, the range is `number`, and
-	 * it is in it either as unsigned or as signed.
+	 * it is in it either as unsigned or as signed; the latter only if `first` is negative.
 	 */
 	bool is_number;
 	struct vms_flow_range number; /* signed if `first` is greater than `last` */

@@ -31,6 +31,12 @@ typedef struct vms_machine vms_machine; /* the plain name is for g_autoptr */
  */
 struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error);
 
+/*
+ * Opens the QEMU of process `pid` by its gdb stub, which has probes (flow.h), also if its vCPUs
+ * could be held one by one. Errors: as above.
+ */
+struct vms_machine *vms_machine_open_stub(pid_t pid, GError **error);
+
 /* Opens a QEMU by its QMP address: the path of a unix socket, or HOST:PORT. Errors: as above. */
 struct vms_machine *vms_machine_open_qmp(const char *address, GError **error);
 
@@ -94,6 +100,7 @@ struct vms_found_machine {
 	char *qmp;	   /* address of its QMP socket, or NULL */
 	char *agent;	   /* path of its agent's socket, or NULL */
 	char *obstacle;	   /* why it cannot be opened; NULL if it can */
+	char *uuid;	   /* -uuid, or NULL: libvirt gives each domain its own */
 };
 
 /*
@@ -133,6 +140,8 @@ int vms_range_compare(const void *a, const void *b);
 
 /* The machine owns all that these functions give. It stays while the machine is open. */
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine);
+/* True if there can be probes in the machine (flow.h). */
+bool vms_machine_has_probes(const struct vms_machine *machine);
 const struct vms_arch *vms_machine_arch(struct vms_machine *machine);
 unsigned vms_machine_vcpus(struct vms_machine *machine);
 /* The host thread that runs a vCPU, or 0 when unknown. */

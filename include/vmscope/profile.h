@@ -68,6 +68,7 @@ struct vms_profile_thread {
 	const char *comm;  /* the name of its process; NULL if unknown */
 	uint32_t pid, tid; /* 0 if unknown, and for idle tasks */
 	bool is_idle;	   /* the idle task of a CPU */
+	const char *role;  /* in its machine, as "[vCPU 0]"; NULL: it is of no machine */
 };
 
 #define VMS_NO_THREAD UINT32_MAX

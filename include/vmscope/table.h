@@ -17,7 +17,7 @@ enum vms_column_kind {
 	VMS_COLUMN_TEXT,    /* const char *; NULL is "-" in text and null in JSON */
 	VMS_COLUMN_NUMBER,  /* uint64_t; decimal, right-aligned; VMS_TABLE_UNKNOWN as NULL above */
 	VMS_COLUMN_ADDRESS, /* uint64_t; hexadecimal with 0x; a string in JSON */
-	VMS_COLUMN_BYTES,   /* uint64_t; "4.0 GiB" in text, a number in JSON */
+	VMS_COLUMN_BYTES,   /* uint64_t; "4.0 GiB" in text, a number in JSON; the same */
 	VMS_COLUMN_REAL,    /* double; "12.34"; NaN is as NULL above */
 	VMS_COLUMN_CHANGE,  /* the same with a sign: "+12.34" */
 };

@@ -23,3 +23,9 @@ enum vms_process_state {
 enum vms_process_state vms_process_start_time(pid_t pid, uint64_t *ret);
 /* Is it stopped, by a signal (SIGSTOP, Ctrl-Z) or by a debugger? For any thread. */
 bool vms_process_is_stopped(pid_t pid);
+/*
+ * Is it in a control group that is frozen, as that of a paused container (cgroups(7))? It is not
+ * stopped then, but does nothing. False where this cannot be known: this host has its control
+ * groups elsewhere than below /sys/fs/cgroup, or we see a part of them only.
+ */
+bool vms_process_is_frozen(pid_t pid);

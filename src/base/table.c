@@ -88,7 +88,9 @@ static bool is_unknown(const struct vms_table *table, size_t i)
 		return !cell.text;
 	if (is_real(table, i))
 		return isnan(cell.real);
-	return get_kind(table, i) == VMS_COLUMN_NUMBER && cell.number == VMS_TABLE_UNKNOWN;
+	const enum vms_column_kind kind = get_kind(table, i);
+	return (kind == VMS_COLUMN_NUMBER || kind == VMS_COLUMN_BYTES) &&
+	       cell.number == VMS_TABLE_UNKNOWN;
 }
 
 static char *format_cell(const struct vms_table *table, size_t i)

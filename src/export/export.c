@@ -91,8 +91,10 @@ char *vms_export_file_name(const struct vms_label *label)
 char *vms_export_thread_name(const struct vms_profile_thread *thread)
 {
 	const char *comm = thread->comm ? thread->comm : "[unknown]";
-	return thread->tid == thread->pid ? g_strdup_printf("%s (%" PRIu32 ")", comm, thread->pid)
-					  : g_strdup_printf("%s (%" PRIu32 "/%" PRIu32 ")", comm,
+	g_autofree char *name =
+		thread->role ? g_strdup_printf("%s %s", comm, thread->role) : g_strdup(comm);
+	return thread->tid == thread->pid ? g_strdup_printf("%s (%" PRIu32 ")", name, thread->pid)
+					  : g_strdup_printf("%s (%" PRIu32 "/%" PRIu32 ")", name,
 							    thread->pid, thread->tid);
 }
 

@@ -153,7 +153,9 @@ static bool is_number_in(const struct vms_flow_value *value, const struct vms_fl
 	const int64_t with_sign = (int64_t)(number << above) >> above;
 	if (range->first > range->last)
 		return with_sign >= (int64_t)range->first && with_sign <= (int64_t)range->last;
-	return is_in_range(number, range) || is_in_range((uint64_t)with_sign, range);
+	/* A negative value is only in a range that begins with a negative number. */
+	return is_in_range(number, range) || (with_sign < 0 && (int64_t)range->first < 0 &&
+					      is_in_range((uint64_t)with_sign, range));
 }
 
 /* Compares numbers of `n` bytes and of 64 bytes; both are little-endian. */

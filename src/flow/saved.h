@@ -36,13 +36,14 @@ uint32_t vms_saved_check(const void *bytes, size_t size);
 typedef struct vms_flow_writer vms_flow_writer;
 
 /*
- * Begins a file, which gets its name when it is complete. `guest` names the places, and `process`
- * those in programs (NULL: none). Both must outlive the writer. If `guest` is NULL, places keep the
- * names that they have. Errors: IO, PERMISSION.
+ * Begins a file, which gets its name when it is complete. `guest` names the places, and `*process`
+ * those in programs, when their first record is added. Both must outlive the writer. `process` may
+ * be NULL. If `guest` is NULL, places keep the names that they have. Errors: IO, PERMISSION.
  */
 struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest *guest,
-					     const struct vms_process *process, uint64_t begin_ns,
-					     uint64_t begin_real_ns, GError **error);
+					     const struct vms_process *const *process,
+					     uint64_t begin_ns, uint64_t begin_real_ns,
+					     GError **error);
 /*
  * Adds a record. Errors: IO (the disk is full, …), INVALID_ARGUMENT (a probe has more text than a
  * file can hold). Nothing can be added after an error.

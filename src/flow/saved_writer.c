@@ -12,8 +12,8 @@
 struct vms_flow_writer {
 	struct vms_outfile *file;
 	struct vms_guest *guest;
-	const struct vms_process *process;
-	GByteArray *buffer; /* bytes that are not written yet */
+	const struct vms_process *const *process; /* or NULL */
+	GByteArray *buffer;			  /* bytes that are not written yet */
 	size_t piece;	    /* offset in the buffer of the piece that is being made */
 	GHashTable *probes; /* a reference to struct vms_probe → its number + 1 */
 	GHashTable *places; /* a reference to struct vms_flow_place → its number + 1 */
@@ -142,7 +142,8 @@ static bool put_place(struct vms_flow_writer *writer, const struct vms_flow_plac
 	g_autofree char *name =
 		place->name || !writer->guest
 			? g_strdup(place->name)
-			: vms_flow_name_place(writer->guest, writer->process, place->va);
+			: vms_flow_name_place(writer->guest,
+					      writer->process ? *writer->process : NULL, place->va);
 	begin_piece(writer, VMS_SAVED_PLACE_PIECE);
 	put_u32(writer, number);
 	put_u32(writer, (place->is_after ? VMS_SAVED_AFTER : 0) |
@@ -179,8 +180,9 @@ static void unref_place(gpointer place)
 }
 
 struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest *guest,
-					     const struct vms_process *process, uint64_t begin_ns,
-					     uint64_t begin_real_ns, GError **error)
+					     const struct vms_process *const *process,
+					     uint64_t begin_ns, uint64_t begin_real_ns,
+					     GError **error)
 {
 	struct vms_outfile *file = vms_outfile_open(path, error);
 	if (!file)

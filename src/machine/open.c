@@ -105,9 +105,16 @@ static struct vms_machine *open_process(const struct vms_host_process *process,
 	return NULL;
 }
 
-/* A QEMU that is stopped answers nothing: that need not be found out by waiting for it. */
+/* A process that stands still answers nothing: that need not be found out by waiting for it. */
 static bool check_runs(pid_t pid, GError **error)
 {
+	if (vms_process_is_frozen(pid)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
+			    "process %d is frozen with its control group, as in a paused "
+			    "container, and answers nothing until that goes on",
+			    (int)pid);
+		return false;
+	}
 	for (unsigned ms = 0; vms_process_is_stopped(pid); ms += LOOK_MS) {
 		if (ms >= STOPPED_MS) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT,
@@ -133,6 +140,19 @@ struct vms_machine *vms_machine_open_pid(pid_t pid, GError **error)
 		vms_log(VMS_LOG_INFO, "vmscope uses the gdb stub, not the agent: %s",
 			failure->message);
 	struct vms_machine *machine = open_process(&process, link, path, error);
+	vms_host_process_clear(&process);
+	return machine;
+}
+
+struct vms_machine *vms_machine_open_stub(pid_t pid, GError **error)
+{
+	struct vms_host_process process;
+	if (!check_runs(pid, error) || !vms_host_process_read(pid, &process, error))
+		return NULL;
+	g_auto(GStrv) vacant = vms_host_process_qmp(&process, true, NULL);
+	g_auto(GStrv) any = vacant ? NULL : vms_host_process_qmp(&process, false, error);
+	const char *const *qmp = (const char *const *)(vacant ? vacant : any);
+	struct vms_machine *machine = qmp ? vms_qemu_stub_open(qmp, pid, error) : NULL;
 	vms_host_process_clear(&process);
 	return machine;
 }
@@ -172,6 +192,7 @@ static void clear_found(gpointer data)
 {
 	struct vms_found_machine *found = data;
 	g_free(found->name);
+	g_free(found->uuid);
 	g_free(found->accelerator);
 	g_free(found->qmp);
 	g_free(found->agent);
@@ -214,6 +235,7 @@ static void describe_process(const struct vms_host_process *process,
 		g_clear_pointer(&found->agent, g_free);
 	if (process->is_qemu) {
 		found->name = clean_copy(cmdline->name ? cmdline->name : process->program);
+		found->uuid = clean_copy(cmdline->uuid);
 		found->accelerator =
 			process->uses_kvm ? g_strdup("kvm") : clean_copy(cmdline->accelerator);
 		found->vcpus = cmdline->vcpus;

@@ -83,6 +83,11 @@ static struct vms_probes *arm_with_local_tally(struct vms_machine *machine,
 	return probes;
 }
 
+bool vms_machine_has_probes(const struct vms_machine *machine)
+{
+	return machine->engine->probes != NULL;
+}
+
 /* ---- probes -------------------------------------------------------------------------- */
 
 struct vms_probes *vms_probes_arm(struct vms_machine *machine,

@@ -146,8 +146,8 @@ GPtrArray *vms_annotations_find(const struct vms_profile *profile,
 		count_tree(profile, &trees[i], function, found, &nearest);
 	g_autofree char *meant = vms_nearest_end(&nearest);
 	if (found->len == 0) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND, "no sample is in %s itself%s",
-			    function, meant);
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no sample was taken while %s itself was executing%s", function, meant);
 		return NULL;
 	}
 	for (guint i = 0; i < found->len; i++) {

@@ -2,19 +2,8 @@
 /* Makes a profile of sampled trees. */
 #pragma once
 
-#include "sample/sample_times.h"
-#include "sample/tree.h"
+#include "sample/profile_source.h"
 #include <vmscope/sample.h>
-
-struct vms_profile_source {
-	struct vms_symbolizer *symbolizer;	     /* names addresses and processes */
-	const struct vms_tree *const *trees;	     /* of vCPU 0, 1 … */
-	const struct vms_sample_times *const *times; /* of each tree; NULL: not known */
-	size_t n_trees;
-	unsigned flags; /* enum vms_profile_flags */
-	bool leaf_first;
-	const char *const *roles; /* names of the values of VMS_TREE_ROLE; may be NULL */
-};
 
 /* Makes a profile. The caller frees it with vms_profile_free. */
 struct vms_profile *vms_profile_new(const struct vms_profile_source *source);

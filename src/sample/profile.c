@@ -216,7 +216,8 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	case VMS_TREE_LOADED_RETURN: label_code(builder, key, by_address, &label, &id); break;
 	case VMS_TREE_WAIT: label.name = name_wait(builder, key); break;
 	case VMS_TREE_ROLE:
-		label.name = intern_text(builder, builder->source->roles[key->value]);
+		label.name =
+			intern_text(builder, g_ptr_array_index(builder->source->roles, key->value));
 		break;
 	case VMS_TREE_GUEST:
 		label.name = intern_text(builder, key->value ? "[guest]" : "[guest: not known]");
@@ -483,7 +484,7 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 		.identities = g_hash_table_new_full(hash_identity, equal_identities, g_free, NULL),
 		.key_of_label = g_array_new(FALSE, FALSE, sizeof(struct vms_tree_key)),
 	};
-	vms_profile_samples_init(&builder.samples, source->symbolizer, profile->strings);
+	vms_profile_samples_init(&builder.samples, source, profile->strings);
 	build_trees(&builder);
 	build_functions(&builder);
 	vms_profile_samples_finish(&builder.samples);

@@ -3,10 +3,10 @@
 #include "base/text.h"
 
 void vms_profile_samples_init(struct vms_profile_samples *samples,
-			      struct vms_symbolizer *symbolizer, GStringChunk *strings)
+			      const struct vms_profile_source *source, GStringChunk *strings)
 {
 	*samples = (struct vms_profile_samples) {
-		.symbolizer = symbolizer,
+		.source = source,
 		.strings = strings,
 		.timed = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_sample)),
 		.others = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_sample)),
@@ -29,7 +29,8 @@ static void add_thread(struct vms_profile_samples *samples, uint32_t space, uint
 		       uint32_t tid)
 {
 	const struct vms_process *process =
-		space == VMS_NO_SPACE ? NULL : vms_symbolizer_process(samples->symbolizer, space);
+		space == VMS_NO_SPACE ? NULL
+				      : vms_symbolizer_process(samples->source->symbolizer, space);
 	struct vms_profile_thread thread = {
 		.pid = pid,
 		.tid = tid,
@@ -40,6 +41,12 @@ static void add_thread(struct vms_profile_samples *samples, uint32_t space, uint
 		vms_text_clean(comm);
 		thread.comm = g_string_chunk_insert_const(samples->strings, comm);
 	}
+	const int role = samples->source->role_of
+				 ? samples->source->role_of(samples->source->data, pid, tid)
+				 : -1;
+	if (role >= 0)
+		thread.role = g_string_chunk_insert_const(
+			samples->strings, g_ptr_array_index(samples->source->roles, role));
 	g_array_append_val(samples->threads, thread);
 }
 
@@ -96,7 +103,8 @@ static uint32_t *find_spaces(const struct vms_tree *tree)
 static uint32_t find_process_thread(struct vms_profile_samples *samples, uint32_t space)
 {
 	const struct vms_process *process =
-		space == VMS_NO_SPACE ? NULL : vms_symbolizer_process(samples->symbolizer, space);
+		space == VMS_NO_SPACE ? NULL
+				      : vms_symbolizer_process(samples->source->symbolizer, space);
 	const uint32_t pid = process ? process->pid : 0;
 	return find_thread(samples, space, pid, pid);
 }

@@ -2,13 +2,11 @@
 /* Makes the list of a profile's samples and threads. */
 #pragma once
 
-#include "sample/sample_times.h"
-#include "sample/tree.h"
+#include "sample/profile_source.h"
 #include <vmscope/profile.h>
-#include <vmscope/symbolizer.h>
 
 struct vms_profile_samples {
-	struct vms_symbolizer *symbolizer;
+	const struct vms_profile_source *source;
 	GStringChunk *strings;	/* of the profile */
 	GArray *timed, *others; /* struct vms_profile_sample */
 	GArray *threads;	/* struct vms_profile_thread */
@@ -16,7 +14,7 @@ struct vms_profile_samples {
 };
 
 void vms_profile_samples_init(struct vms_profile_samples *samples,
-			      struct vms_symbolizer *symbolizer, GStringChunk *strings);
+			      const struct vms_profile_source *source, GStringChunk *strings);
 /*
  * Adds the samples of a sampled tree, which is that of `vcpu`. `to` has, for each of its nodes, the
  * node of the profile's tree number `index`, or VMS_TREE_ROOT if that had no room. `times` may be

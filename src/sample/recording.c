@@ -828,6 +828,11 @@ static void free_cpu_samples(struct cpu_samples *samples)
 	g_free(samples);
 }
 
+static int find_role(void *data, uint32_t pid, uint32_t tid)
+{
+	return vms_machine_threads_role(data, pid, tid);
+}
+
 struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
 					  bool leaf_first, GError **error)
 {
@@ -850,7 +855,9 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 		.n_trees = samples->n,
 		.flags = flags | VMS_PROFILE_MERGE_VCPUS,
 		.leaf_first = leaf_first,
-		.roles = (const char *const *)recording->threads.roles->pdata,
+		.roles = recording->threads.roles,
+		.role_of = recording->joined ? find_role : NULL,
+		.data = &recording->threads,
 	};
 	struct vms_profile *profile = vms_profile_new(&source);
 	free_cpu_samples(samples);

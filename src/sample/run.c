@@ -233,15 +233,19 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint6
 static void end_run_on_error(struct vms_sampler *sampler, GError *error)
 {
 	const struct vms_run_options *options = &sampler->run->options;
-	bool is_silent = g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT) &&
+	/* Who debugs one vCPU's thread may let it go soon. A stub that another client has stays
+	 * his. */
+	bool is_busy = g_error_matches(error, VMS_ERROR, VMS_ERROR_BUSY);
+	bool is_taken = is_busy && sampler->vcpu == VMS_ALL_VCPUS;
+	bool is_silent = (is_busy || g_error_matches(error, VMS_ERROR, VMS_ERROR_TIMEOUT)) &&
 			 vms_clock_now_ns() - sampler->answered_ns > SILENCE_LIMIT_NS;
 	bool is_wrong = g_error_matches(error, VMS_ERROR, VMS_ERROR_PROTOCOL) &&
 			++sampler->failures >= FAILURES_LIMIT;
 
 	if (g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED))
 		options->ended(VMS_SAMPLE_GONE, error, options->data);
-	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) ||
-		 g_error_matches(error, VMS_ERROR, VMS_ERROR_BUSY) || is_silent || is_wrong)
+	else if (g_error_matches(error, VMS_ERROR, VMS_ERROR_WATCHED) || is_taken || is_silent ||
+		 is_wrong)
 		options->ended(VMS_SAMPLE_FAILED, error, options->data);
 	else
 		g_error_free(error);

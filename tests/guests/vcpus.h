@@ -7,7 +7,7 @@
 enum vcpus_mode {
 	VCPUS_CALLS,  /* bare.c's call tree: three quarters in major > work, the rest in helper >
 			 work */
-	VCPUS_COUNTS, /* counts in memory, and nothing else */
+	VCPUS_COUNTS, /* counts in memory and in R12, and nothing else */
 	VCPUS_SPINS,  /* known registers, in one instruction */
 	VCPUS_HALTS,  /* known registers, halted for good */
 	VCPUS_EXITS,  /* writes to a port all the time: it is in its monitor as much as in its code

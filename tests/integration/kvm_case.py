@@ -19,19 +19,26 @@ KNOWN = {f"r{n}": n * 0x1111111111111111 for n in range(8, 16)}
 KNOWN |= {name: (n + 1) * 0x1111111111111111
           for n, name in enumerate(("rax", "rbx", "rcx", "rdx", "rsi", "rdi"))}
 # Traces a thread until it is killed, and lets it get its signals.
-TRACER = """import ctypes, os, sys
+TRACER = """import ctypes, os, pathlib, sys, time
 ptrace_seize, ptrace_cont, wall = 0x4206, 7, 0x40000000
 ptrace = ctypes.CDLL(None).ptrace
-print(ptrace(ptrace_seize, int(sys.argv[1]), None, None), flush=True)
+pathlib.Path("/proc/self/comm").write_text(sys.argv[2])
+# A sampler has the thread now and then, for some microseconds.
+for _ in range(1000):
+    failed = ptrace(ptrace_seize, int(sys.argv[1]), None, None)
+    if not failed:
+        break
+    time.sleep(0.001)
+print(failed, flush=True)
 while True:
     thread, status = os.waitpid(-1, wall)
     ptrace(ptrace_cont, thread, None, os.WSTOPSIG(status) if status >> 16 == 0 else 0)"""
 
 
 @contextlib.contextmanager
-def traced(thread):
+def traced(thread, name="tracer"):
     """Another program traces the thread meanwhile: its process."""
-    with subprocess.Popen([sys.executable, "-c", TRACER, str(thread)], stdout=subprocess.PIPE,
+    with subprocess.Popen([sys.executable, "-c", TRACER, str(thread), name], stdout=subprocess.PIPE,
                           text=True) as tracer:
         try:
             assert tracer.stdout.readline() == "0\n"

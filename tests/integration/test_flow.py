@@ -232,7 +232,7 @@ class Words(Tracer):
                 (["vfs_read:later"], 2, "before"),
                 (["vfs_read", "--if", "arg0 =="], 2, "character 8"),
                 (["vfs_read", "--hits", "0"], 2, "from 1"),
-                (["vfs_read", "--task", "me"], 2, "--task"),
+                (["vfs_read", "--task", "12x"], 2, "--task"),
                 (["vfs_read", "--cpu", "9"], 2, "vCPU"),
                 (["vfs_read", "vfs_read"], 1, "already"),
                 (["vfs_read:call", "vfs_read:call"], 1, "already"),

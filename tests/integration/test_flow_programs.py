@@ -100,13 +100,53 @@ class Programs(Tracer):
         self.assertEqual([(row["key"][0]["value"], row["count"]) for row in table["rows"]],
                          [("step", STEPS), ("leaf", STEPS)])
 
+    def log_until(self, process, text):
+        log = ""
+        while text not in log:
+            line = process.stderr.readline()
+            self.assertTrue(line, log)
+            log += line
+        return log
+
+    def test_begins_later(self):
+        """A process by its name, that is not there yet; then the next one of that name."""
+        process = self.start("--json", "--pending", "--task", "probed-pie", "step=arg1", "do_exit")
+        pids = []
+        for _ in range(2):
+            pids.append(self.start_program("steps", str(STEPS)))
+            log = self.log_until(process, "the probes are armed")
+            self.assertIn("step=arg1 is there now: 1 place", log)
+            self.let_end(pids[-1])
+            self.log_until(process, "step=arg1 is not there any more: its process has ended")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        self.assertEqual(process.returncode, 0, err)
+        *records, _ = map(json.loads, out.splitlines())
+        self.assertEqual([(record["where"], record["pid"]) for record in records],
+                         [(where, pid) for pid in pids for where in ["step"] * STEPS + ["do_exit"]])
+        self.assertEqual([int(record["values"][0]["value"], 16) for record in records
+                          if record["where"] == "step"], [*range(STEPS)] * 2)
+
+    def test_other_program(self):
+        """A process that executes another program later, with a library that it did not have."""
+        pid = int(self.guest.run("sh -c 'kill -STOP $$; exec sorts' >/dev/null 2>&1 & echo $!"))
+        self.addCleanup(self.guest.run, f"kill -9 {pid}", check=False)
+        process = self.start("--json", "--pending", "--task", str(pid), "libc.so.6:qsort=arg1", "--hits", "2")
+        self.guest.run(f"kill -CONT {pid}")
+        out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        *records, _ = map(json.loads, out.splitlines())
+        self.assertEqual([(record["where"], record["pid"], int(record["values"][0]["value"], 16))
+                          for record in records], [("qsort", pid, 4096)] * 2, err)
+
     def test_wrong_words(self):
         pid = self.start_program("steps", "1")
         for words, message in (
                 (("--task", str(pid), "no_such_function"), "no function \"no_such_function\""),
                 (("--task", str(pid), "no.so:step"), "no.so"),
                 (("--task", "2", "no_such_function"), "of the kernel"),
-                (("probed-pie:step",), "--task")):
+                (("probed-pie:step",), "--task"),
+                (("--task", "nobody", "step"), "no process of this guest is called \"nobody\""),
+                (("--task", "12x", "step"), "a pid, or the name")):
             with self.subTest(words=words):
                 run = self.flow(*words, check=False)
                 self.assertNotEqual(run.status, 0)

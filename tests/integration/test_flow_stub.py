@@ -5,6 +5,7 @@ import unittest
 import probes_tool
 from qemu_machine import BareGuest
 from test_flow_tables import Tables
+import testbed
 from testbed import wait_for
 from vmscope_command import vmscope
 
@@ -12,8 +13,8 @@ from vmscope_command import vmscope
 class Stub(unittest.TestCase):
     place = hex(probes_tool.symbols("x86_64", "counter.elf")["counted_nop"])
 
-    def start_guest(self, *extra):
-        self.guest = BareGuest("counter", accel="tcg", extra=extra)
+    def start_guest(self, *extra, accel="tcg"):
+        self.guest = BareGuest("counter", accel=accel, extra=extra)
         self.addCleanup(self.guest.stop)
 
     def flow(self, *arguments, check=True):
@@ -46,6 +47,17 @@ class Stub(unittest.TestCase):
         self.assertEqual(self.guest.qmp.status(), "debug")
         self.guest.qmp.command("cont")
         wait_for(lambda: self.guest.qmp.status() == "running", "the guest to run")
+
+    @unittest.skipUnless(testbed.have_kvm(), "there is no /dev/kvm")
+    def test_kvm(self):
+        """The engine of KVM has no probes, but the stub of that QEMU has."""
+        self.start_guest(accel="kvm")
+        for target in ("-p", self.guest.pid), ("--qmp", self.guest.qmp_path):
+            run = vmscope("flow", "--allow-stop", *target, "--no-tasks", f"{self.place}=rip,xmm0",
+                          "--hits", "2")
+            self.assertIn("2 hits", run.out)
+            self.assertEqual(run.out.count(f"rip={self.place}  xmm0=0x"), 2)
+        self.assertEqual(self.guest.qmp.status(), "running")
 
     def test_stub_of_somebody_else(self):
         """QEMU has one, which serves one client."""

@@ -136,7 +136,7 @@ class Agent(X86, unittest.TestCase):
             for value, count in ((hex(whole), 1), (hex(whole + 1), 0), (hex(whole - 1), 0),
                                  (hex(whole & 2**64 - 1), 0), (f"{hex(whole - 1)}..", 1),
                                  (f"..{hex(whole)}", 1), (f"5..{hex(whole - 1)}", 0),
-                                 ("0x" + "f" * 100 + "..", 0), ("..-1", 0),
+                                 ("0x" + "f" * 100 + "..", 0), ("..-1", 0), ("-5..", 0),
                                  (f"hex:{vector(1, 16).hex()}", 1)):
                 with self.subTest(value=value):
                     run = vmscope("flow", "report", path, "--filter", f"xmm1={value}")

@@ -2,7 +2,9 @@
 """vCPUs of any KVM monitor, held one by one: whatever they do, and whatever becomes of vmscope, its
 holder, the monitor and its threads."""
 import os
+import pathlib
 import re
+import resource
 import signal
 import time
 import unittest
@@ -12,7 +14,7 @@ from kvm_case import KNOWN, Case, counts_on, holders, tool_for, traced
 from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS
 from machine_tool import BUSY, CLOSED, INVALID_STATE, error_code, registers
 from testbed import ANSWER_SECONDS, wait_for
-from vmscope_command import start_vmscope
+from vmscope_command import start_vmscope, vmscope
 
 
 class TestHolding(Case):
@@ -191,13 +193,93 @@ class TestHolding(Case):
             one.do("release")
         self.check_after(monitor)
 
+    def test_attach_beside_a_hold(self):
+        """A vCPU that another vmscope has for a moment while this one attaches."""
+        monitor = self.start(SPINS, COUNTS)
+        with traced(monitor.numbers("threads")[1], "vms-holder"):
+            run = start_vmscope("regs", *monitor.target)
+            time.sleep(0.3)
+        _, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertEqual((run.returncode, err), (0, ""))
+        self.check_after(monitor)
+
+    def test_other_tool_ends(self):
+        """It puts back which registers KVM stores at any moment, also in that of a hold."""
+        monitor = self.start(COUNTS)
+        with tool_for(monitor) as tool:
+            monitor.do("forget")
+            for _ in range(500):
+                self.assertEqual(tool.do("hold 0"), "ok")
+                counted, = monitor.numbers("rounds")
+                counting = int(registers(tool.do("regs 0"))["r12"], 16)
+                self.assertIn(counting - counted, (0, 1))
+                self.assertEqual(tool.do("release 0"), "ok")
+
+    def test_few_files(self):
+        """A vCPU's thread takes two open files."""
+        monitor = self.start(*[SPINS] * 8)
+        for hard in (1024, 18):
+            with self.subTest(hard=hard):
+                run = self.vmscope("regs", monitor, check=False, preexec_fn=lambda limit=hard:
+                                   resource.setrlimit(resource.RLIMIT_NOFILE, (18, limit)))
+                self.assertEqual(run.status, int(hard == 18), run.err)
+                self.assertEqual("ulimit -n" in run.err, hard == 18, run.err)
+
+    def freeze(self, monitor):
+        """Freezes it, by each kind of control groups that this host has, until the next."""
+        for place, name, frozen, thawed in (
+                ("freezer", "freezer.state", "FROZEN", "THAWED"),
+                ("unified", "cgroup.freeze", "1", "0"), ("", "cgroup.freeze", "1", "0")):
+            top = pathlib.Path("/sys/fs/cgroup", place)
+            group = top / f"vmscope-{monitor.pid}"
+            if not (top / "cgroup.procs").exists() or not os.access(top, os.W_OK):
+                continue
+            group.mkdir()
+            (group / "cgroup.procs").write_text(str(monitor.pid))
+            try:
+                (group / name).write_text(frozen)
+                yield group
+            finally:
+                (group / name).write_text(thawed)
+                (top / "cgroup.procs").write_text(str(monitor.pid))
+                group.rmdir()
+
+    def test_frozen(self):
+        monitor = self.start(COUNTS)
+        target = monitor.target
+        tried = 0
+        for group in self.freeze(monitor):
+            with self.subTest(group=group):
+                wait_for(lambda: vmscope("regs", *target, check=False).status == 1, "the freezer")
+                self.assertIn("frozen with its control group",
+                              vmscope("regs", *target, check=False).err)
+            tried += 1
+        if not tried:
+            self.skipTest("no control group may be made here")
+        counts_on(monitor, 0)
+        self.check_after(monitor)
+
+    def test_other_tracer_meanwhile(self):
+        """A debugger of a vCPU for a moment: its samples are missing, and sampling goes on."""
+        monitor = self.start(CALLS, CALLS)
+        run = start_vmscope("sample", *monitor.target, "-F", 100, "-t", 2)
+        wait_for(lambda: holders(monitor), "vmscope to attach")
+        time.sleep(0.5)
+        with traced(monitor.numbers("threads")[1]) as tracer:
+            time.sleep(0.5)
+        out, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertIn(f"traced by process {tracer.pid} (tracer", err)
+        self.assertIn("complete after 2.", out)
+        self.check_after(monitor)
+
     def test_other_tracer(self):
         monitor = self.start(SPINS)
         thread, = monitor.numbers("threads")
         with traced(thread) as tracer:
             run = self.vmscope("regs", monitor, check=False)
         self.assertEqual(run.status, 1)
-        self.assertIn(f"traced by process {tracer.pid} (python", run.err)
+        self.assertIn(f"traced by process {tracer.pid} (tracer", run.err)
 
 
 if __name__ == "__main__":

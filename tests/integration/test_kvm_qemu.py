@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import pathlib
 import unittest
+import uuid
 
 from kvm_case import stacks, traced
 from machine_tool import Tool, registers
-from qemu_machine import BareGuest, monitor_registers
+from qemu_machine import BareGuest, Machine, monitor_registers
 from qmp_client import Qmp
 from testbed import ANSWER_SECONDS, have_kvm, wait_for
 from vmscope_command import start_vmscope, vmscope
@@ -15,10 +17,12 @@ from vmscope_command import start_vmscope, vmscope
 
 @unittest.skipUnless(have_kvm(), "there is no /dev/kvm")
 class TestQemu(unittest.TestCase):
+    uuid = str(uuid.uuid4())
+
     @classmethod
     def setUpClass(cls):
         cls.guest = BareGuest(accel="kvm", smp=2, extra=(
-            "-name", f"guest=vmscope-{os.getpid()},debug-threads=on"))
+            "-name", f"guest=vmscope-{os.getpid()},debug-threads=on", "-uuid", cls.uuid))
         cls.addClassCleanup(cls.guest.stop)
         cls.target = ("--pid", cls.guest.pid)
 
@@ -47,9 +51,24 @@ class TestQemu(unittest.TestCase):
         self.assertIn("proved by page tables", run.err)
         self.assertEqual(stacks(run.out)[0][:2], ["start64", "guest_main"])
         self.assertEqual(self.events(), [])
+        for name in (self.uuid, self.uuid.upper()):
+            self.assertEqual(vmscope("regs", "--domain", name).err, "")
         missing = vmscope("stack", "--domain", "no-such-machine", check=False)
         self.assertEqual(missing.status, 1)
         self.assertIn("no machine of that name", missing.err)
+
+    def test_pid_namespace(self):
+        """In a container QEMU tells other thread ids than those of the host."""
+        machine = Machine(accel="kvm", memory=64, launcher=("unshare", "--pid", "--fork",
+                                                            "--kill-child"))
+        self.addCleanup(machine.stop)
+        told = [cpu["thread-id"] for cpu in machine.qmp.command("query-cpus-fast")]
+        run = vmscope("info", "--json", "--pid", machine.pid)
+        machine.qmp.command("query-status")
+        self.assertEqual((run.err, machine.qmp.events), ("", []))
+        for own_id, vcpu in zip(told, json.loads(run.out)["cpus"], strict=True):
+            status = pathlib.Path(f"/proc/{vcpu['thread']}/status").read_text()
+            self.assertRegex(status, rf"\nNSpid:\t{vcpu['thread']}\t{own_id}\n")
 
     def test_paused(self):
         self.guest.qmp.command("stop")

@@ -24,7 +24,9 @@
  * Lines of standard input, each answered by "ok" and what is said here: `threads` (ids of the
  * vCPUs' threads); `pause` and `resume` all vCPUs, by a signal (microseconds that took); `add MODE`
  * a vCPU; `rounds` (as the guest has counted); `places` (PA:SIZE@VA of memory); `valid`
- * (kvm_valid_regs of each vCPU); `end N` the thread of a vCPU. It ends with its input.
+ * (kvm_valid_regs of each vCPU); `end N` the thread of a vCPU; `forget` (from then on
+ * kvm_valid_regs of all vCPUs is cleared again and again, as by another vmscope that ends). It ends
+ * with its input.
  */
 #include "../guests/vcpus.h"
 #include <elf.h>
@@ -471,6 +473,23 @@ static void print_of_each(const char *what)
 	printf("\n");
 }
 
+static void *clear_valid_regs(void *data)
+{
+	for (;;) {
+		for (unsigned i = 0; i < monitor.n; i++)
+			monitor.vcpus[i].run->kvm_valid_regs = 0;
+		usleep(100);
+	}
+	return data;
+}
+
+static void forget(void)
+{
+	pthread_t thread;
+	require(pthread_create(&thread, NULL, clear_valid_regs, NULL) == 0, "thread");
+	printf("ok\n");
+}
+
 static void obey(const char *line)
 {
 	if (strcmp(line, "pause") == 0) {
@@ -484,6 +503,8 @@ static void obey(const char *line)
 		end_vcpu((unsigned)atoi(line + 4));
 	} else if (strcmp(line, "places") == 0) {
 		print_places();
+	} else if (strcmp(line, "forget") == 0) {
+		forget();
 	} else {
 		print_of_each(line);
 	}

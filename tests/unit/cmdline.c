@@ -165,9 +165,29 @@ static void test_no_arguments(void)
 	vms_cmdline_clear(&cmdline);
 }
 
+static void test_uuid(void)
+{
+	static const struct {
+		const char *line, *uuid;
+	} cases[] = {
+		{ "qemu", NULL },
+		{ "qemu -uuid", NULL },
+		{ "qemu -uuid 4dea22b3-1d52-d8f3-2516-782e98ab3fa0 -name x",
+		  "4dea22b3-1d52-d8f3-2516-782e98ab3fa0" },
+		{ "qemu -name uuid=1 --uuid 2", "2" },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct vms_cmdline cmdline;
+		parse(cases[i].line, &cmdline);
+		g_assert_cmpstr(cmdline.uuid, ==, cases[i].uuid);
+		vms_cmdline_clear(&cmdline);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/cmdline/uuid", test_uuid);
 	g_test_add_func("/cmdline/qmp", test_qmp);
 	g_test_add_func("/cmdline/agent", test_agent);
 	g_test_add_func("/cmdline/machine", test_machine);

@@ -582,6 +582,8 @@ static void test_filter(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 		{ { .is_number = true, .number = { UINT64_MAX - 6, UINT64_MAX } }, 7 }, /* -7…-1 */
 		{ { .is_number = true, .number = { UINT64_MAX, 1 }, .name = "rax" }, 3 },
 		{ { .is_number = true, .number = { 0xfffffffb, 0xfffffffb } }, 1 },
+		/* Negative numbers of 4 bytes are not greater than all others. */
+		{ { .is_number = true, .number = { 0x100000000, UINT64_MAX }, .name = "edi" }, 0 },
 		{ { .bytes = "hello", .size = 5 }, RECORDS - RECORDS / 3 },
 		{ { .bytes = "hello", .size = 5, .name = "text" }, RECORDS - RECORDS / 3 },
 		{ { .bytes = "hello", .size = 5, .name = "rax" }, 0 },

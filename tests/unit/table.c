@@ -69,16 +69,20 @@ static void test_unknown_number(void)
 	g_autoptr(vms_table) table = vms_table_new(columns);
 	g_autoptr(GString) text = g_string_new(NULL), json = g_string_new(NULL);
 	vms_table_add(table, "a", VMS_TABLE_UNKNOWN, UINT64_MAX, UINT64_C(0));
+	vms_table_add(table, "b", UINT64_C(0), UINT64_C(0), VMS_TABLE_UNKNOWN);
 	vms_table_text(table, text);
 	g_assert_cmpstr(text->str, ==,
 			"NAME  N                  VA  SIZE\n"
-			"a     -  0xffffffffffffffff   0 B\n");
+			"a     -  0xffffffffffffffff   0 B\n"
+			"b     0                 0x0     -\n");
 	vms_table_json(table, json);
 	json_object *rows = json_tokener_parse(json->str), *n;
 	json_object *row = json_object_array_get_idx(rows, 0);
 	g_assert_true(json_object_object_get_ex(row, "n", &n) && n == NULL);
 	g_assert_cmpstr(json_object_get_string(json_object_object_get(row, "va")), ==,
 			"0xffffffffffffffff");
+	row = json_object_array_get_idx(rows, 1);
+	g_assert_true(json_object_object_get_ex(row, "size", &n) && n == NULL);
 	json_object_put(rows);
 }
 

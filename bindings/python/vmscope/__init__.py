@@ -24,7 +24,7 @@ _WAIT_NS = 100_000_000  # Python handles signals in between
 ErrorCode = enum.IntEnum("ErrorCode", _library.ERRORS, start=0)
 
 FoundMachine = collections.namedtuple(
-    "FoundMachine", "pid name accelerator vcpus memory qmp agent obstacle")
+    "FoundMachine", "pid name accelerator vcpus memory qmp agent obstacle uuid")
 MachineInfo = collections.namedtuple(
     "MachineInfo", "name engine description accelerator agent pid is_core")
 Symbol = collections.namedtuple("Symbol", "name va size type module")

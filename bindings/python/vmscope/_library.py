@@ -38,7 +38,7 @@ class FoundMachine(Structure):
     name_in_c = "vms_found_machine"
     _fields_ = [("pid", c_int), ("name", c_char_p), ("accelerator", c_char_p), ("vcpus", c_uint),
                 ("memory", c_uint64), ("qmp", c_char_p), ("agent", c_char_p),
-                ("obstacle", c_char_p)]
+                ("obstacle", c_char_p), ("uuid", c_char_p)]
 
 
 class MachineInfo(Structure):

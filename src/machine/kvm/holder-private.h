@@ -27,8 +27,7 @@ struct vms_kvm_watch {
 	int signal; /* that the thread was about to get when it stopped; 0: none */
 	uint64_t wanted_ns, begin_ns, not_before_ns, refused_ns;
 	unsigned tries;
-	bool is_stored;	 /* the registers in the page are those of the vCPU's last exit */
-	bool has_filter; /* the thread has a seccomp filter */
+	bool is_stored; /* the registers in the page are those of the vCPU's last exit */
 };
 
 struct vms_kvm_shared {

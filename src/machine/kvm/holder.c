@@ -38,7 +38,8 @@ static bool set_start_error(const char *what, int cause, GError **error)
 static bool start_holder(struct vms_kvm_holder *holder, GError **error)
 {
 	g_autofree int *keep = g_new(int, holder->n_files + 4);
-	memcpy(keep, holder->files, holder->n_files * sizeof(int));
+	for (size_t i = 0; i < holder->n_files; i++)
+		keep[i] = holder->files[i];
 	int *own = keep + holder->n_files;
 	own[0] = holder->wake;
 	own[1] = holder->kept;

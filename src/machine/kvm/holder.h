@@ -46,6 +46,7 @@ enum vms_kvm_outcome {
 	VMS_KVM_UNSEEN,
 	VMS_KVM_OTHER_THREAD, /* it runs another vCPU */
 	VMS_KVM_NO_REGS,      /* the kernel does not store registers */
+	VMS_KVM_NO_FILES,     /* the holder may not open enough files */
 	/* The vCPU stayed in system management mode, or in a guest of its own guest. */
 	VMS_KVM_OTHER_GUEST,
 };

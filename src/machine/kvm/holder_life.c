@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -215,7 +216,11 @@ static int open_of_thread(const struct vms_kvm_holder *holder, pid_t tid, const 
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static bool has_filter(const struct vms_kvm_holder *holder, pid_t tid)
+/*
+ * True if the thread has a seccomp filter, or this cannot be known: its groups, which come first in
+ * the file, may be many.
+ */
+static bool may_have_filter(const struct vms_kvm_holder *holder, pid_t tid)
 {
 	char text[4096];
 	int fd = open_of_thread(holder, tid, "status");
@@ -223,9 +228,15 @@ static bool has_filter(const struct vms_kvm_holder *holder, pid_t tid)
 	if (fd >= 0)
 		close(fd);
 	text[MAX(n, 0)] = 0;
-	return strstr(text, "\nSeccomp:\t2");
+	return !strstr(text, "\nSeccomp:\t0");
 }
 
+static bool lacks_files(void)
+{
+	return errno == EMFILE || errno == ENFILE;
+}
+
+/* False, with errno, if the thread's files cannot be opened. */
 static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch, pid_t tid)
 {
 	if (watch->tid == tid)
@@ -235,10 +246,13 @@ static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watc
 	if (watch->call < 0)
 		return false;
 	watch->schedule = open_of_thread(holder, tid, "schedstat");
+	if (watch->schedule < 0 && lacks_files()) {
+		close(watch->call);
+		return false;
+	}
 	watch->seen_schedule[0] = 0;
 	watch->tid = tid;
 	watch->refused_ns = 0;
-	watch->has_filter = has_filter(holder, tid);
 	return watch->tid;
 }
 
@@ -275,25 +289,34 @@ static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
 }
 
+/* What struct kvm_run says beside the registers. */
+struct page_state {
+	uint16_t flags;
+	uint64_t valid_regs;
+};
+
 /*
  * Reads the registers and what is prefetched: all that is in the process by one call, which ends
  * before the first block that is not mapped. False if not even the registers could be read.
  */
 static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
-		       uint16_t *flags)
+		       struct page_state *state)
 {
-	const size_t known = 2; /* the flags and the registers come first */
-	struct iovec local[2 + VMS_KVM_MAX_PREFETCH], remote[2 + VMS_KVM_MAX_PREFETCH];
+	const size_t known = 3; /* this comes first */
+	struct iovec local[3 + VMS_KVM_MAX_PREFETCH], remote[3 + VMS_KVM_MAX_PREFETCH];
 	unsigned block[VMS_KVM_MAX_PREFETCH];
-	size_t n = known, size = sizeof(*flags) + sizeof(slot->regs) + sizeof(slot->sregs);
-	struct iovec registers = { &slot->regs, sizeof(slot->regs) + sizeof(slot->sregs) };
-	local[0] = (struct iovec) { flags, sizeof(*flags) };
-	remote[0].iov_base = (void *)(uintptr_t)(slot->run_hva + offsetof(struct kvm_run, flags));
-	remote[0].iov_len = sizeof(*flags);
-	local[1] = registers;
-	remote[1].iov_base =
-		(void *)(uintptr_t)(slot->run_hva + offsetof(struct kvm_run, s.regs.regs));
-	remote[1].iov_len = registers.iov_len;
+	local[0] = (struct iovec) { &state->flags, sizeof(state->flags) };
+	local[1] = (struct iovec) { &state->valid_regs, sizeof(state->valid_regs) };
+	local[2] = (struct iovec) { &slot->regs, sizeof(slot->regs) + sizeof(slot->sregs) };
+	const size_t offsets[] = { offsetof(struct kvm_run, flags),
+				   offsetof(struct kvm_run, kvm_valid_regs),
+				   offsetof(struct kvm_run, s.regs.regs) };
+	size_t n = known, size = 0;
+	for (size_t i = 0; i < known; i++) {
+		remote[i].iov_base = (void *)(uintptr_t)(slot->run_hva + offsets[i]);
+		remote[i].iov_len = local[i].iov_len;
+		size += local[i].iov_len;
+	}
 	for (unsigned i = 0; i < slot->n_prefetch; i++) {
 		const struct vms_kvm_prefetch *wanted = &slot->prefetch[i];
 		slot->is_prefetched[i] =
@@ -330,9 +353,10 @@ static bool runs_this_vcpu(const struct vms_kvm_slot *slot)
  * would go on by restart_syscall(2), and a filter that does not know that call kills the process.
  * So the call ends with EINTR, as it does when a signal is handled.
  */
-static void avoid_restart(const struct vms_kvm_watch *watch, struct user_regs_struct *regs)
+static void avoid_restart(const struct vms_kvm_holder *holder, const struct vms_kvm_watch *watch,
+			  struct user_regs_struct *regs)
 {
-	if (!watch->has_filter || (int64_t)regs->rax != -ERESTART_RESTARTBLOCK)
+	if ((int64_t)regs->rax != -ERESTART_RESTARTBLOCK || !may_have_filter(holder, watch->tid))
 		return;
 	regs->rax = (unsigned long long)-EINTR;
 	ptrace(PTRACE_SETREGS, watch->tid, NULL, regs);
@@ -348,26 +372,39 @@ static void take_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	answer(slot, watch, VMS_KVM_HELD);
 }
 
-/* True if what was read of the page are registers of an exit. CR0 of a vCPU is never 0. */
-static bool has_registers(const struct vms_kvm_slot *slot)
+/*
+ * False if another vmscope that ends has just put back what it had changed: the registers in the
+ * page may be those of an exit before the last one.
+ */
+static bool stores_registers(const struct page_state *state)
 {
-	return slot->sregs.apic_base != VMS_KVM_NOT_STORED && slot->sregs.cr0;
+	return (state->valid_regs & STORED_SETS) == STORED_SETS;
+}
+
+/*
+ * True if what was read of the page are the registers of the last exit. CR0 of a vCPU is never 0.
+ */
+static bool has_registers(const struct vms_kvm_slot *slot, const struct page_state *state)
+{
+	return stores_registers(state) && slot->sregs.apic_base != VMS_KVM_NOT_STORED &&
+	       slot->sregs.cr0;
 }
 
 /*
  * The thread has stopped in KVM_RUN, or in its monitor's code, where that may be. Its state was
- * read. `flags` are those of struct kvm_run.
+ * read.
  */
-static void judge_state(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch, uint16_t flags)
+static void judge_state(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
+			const struct page_state *state)
 {
-	bool known = watch->is_stored = has_registers(slot);
+	bool known = watch->is_stored = has_registers(slot, state);
 	if (!known && slot->in_monitor)
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
-	else if (!known && ++watch->tries < STORE_TRIES)
+	else if (!known && (!stores_registers(state) || ++watch->tries < STORE_TRIES))
 		try_again(slot, watch, VMS_KVM_NO_REGS, AWAY_NS);
 	else if (!known)
 		give_up(slot, watch, VMS_KVM_NO_REGS);
-	else if (!(flags & (RUN_IN_SMM | RUN_IN_NESTED)))
+	else if (!(state->flags & (RUN_IN_SMM | RUN_IN_NESTED)))
 		take_hold(slot, watch);
 	else if (++watch->tries < GUEST_TRIES)
 		try_again(slot, watch, VMS_KVM_OTHER_GUEST, AWAY_NS);
@@ -386,15 +423,16 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 			   struct vms_kvm_watch *watch)
 {
 	struct user_regs_struct regs;
-	uint16_t flags = 0;
-	const bool is_read = slot->run_hva && read_state(holder, slot, &flags);
+	struct page_state state = { 0 };
+	const bool is_read = slot->run_hva && read_state(holder, slot, &state);
 	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0 || (slot->run_hva && !is_read)) {
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
-	bool runs = regs.orig_rax == SYS_ioctl && regs.rsi == VMS_KVM_RUN;
+	/* A worker of the kernel's has the registers of who made it, without a stack. */
+	bool runs = regs.rsp && regs.orig_rax == SYS_ioctl && regs.rsi == VMS_KVM_RUN;
 	bool waits = vms_thread_waits_without_limit(regs.orig_rax, regs.rsi, regs.r10);
-	avoid_restart(watch, &regs);
+	avoid_restart(holder, watch, &regs);
 	slot->in_monitor = !runs;
 	slot->seen_fd = runs ? (int)regs.rdi : -1;
 	if (!slot->run_hva)
@@ -402,7 +440,7 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 	else if (runs && !runs_this_vcpu(slot))
 		give_up(slot, watch, VMS_KVM_OTHER_THREAD);
 	else if (runs || waits || !(atomic_load(&slot->wanted) & VMS_KVM_PIN))
-		judge_state(slot, watch, flags);
+		judge_state(slot, watch, &state);
 	else
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
 }
@@ -417,14 +455,14 @@ static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 {
 	char before[VMS_KVM_SCHEDULE_SIZE], after[VMS_KVM_SCHEDULE_SIZE];
 	enum vms_thread_call call;
-	uint16_t flags;
+	struct page_state state;
 	if (!watch->is_stored)
 		return false;
 	read_schedule(watch, before);
 	if (!before[0] || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
 	    (call == VMS_THREAD_RUNS && strcmp(before, watch->seen_schedule) != 0) ||
-	    !read_state(holder, slot, &flags) || !has_registers(slot) ||
-	    flags & (RUN_IN_SMM | RUN_IN_NESTED))
+	    !read_state(holder, slot, &state) || !has_registers(slot, &state) ||
+	    state.flags & (RUN_IN_SMM | RUN_IN_NESTED))
 		return false;
 	read_schedule(watch, after);
 	if (strcmp(before, after) != 0)
@@ -459,8 +497,10 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 		       struct vms_kvm_watch *watch)
 {
 	enum vms_thread_call call;
-	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call) ||
-	    (slot->run_hva && !want_registers(holder, slot, watch)))
+	if (!open_thread(holder, watch, atomic_load(&slot->tid)))
+		give_up(slot, watch, lacks_files() ? VMS_KVM_NO_FILES : VMS_KVM_THREAD_GONE);
+	else if (!read_call(watch, &call) ||
+		 (slot->run_hva && !want_registers(holder, slot, watch)))
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 	else if (hold_by_peeking(holder, slot, watch, call))
 		return;
@@ -618,6 +658,16 @@ static void open_signals(struct vms_kvm_holder *holder)
 	holder->stopped = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* Two files for each vCPU's thread. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void vms_kvm_holder_live(void *data)
 {
 	struct vms_kvm_holder *holder = data;
@@ -625,6 +675,7 @@ void vms_kvm_holder_live(void *data)
 	/* A vCPU that has stopped waits for this thread alone, which needs little time for it. */
 	if (!vms_thread_set_real_time(gettid()))
 		vms_thread_set_urgent();
+	raise_file_limit();
 	open_signals(holder);
 	do {
 		uint64_t now_ns = vms_clock_now_ns();

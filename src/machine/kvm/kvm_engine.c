@@ -88,6 +88,11 @@ static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
 	case VMS_KVM_NO_REGS:
 		return set_hold_error(kvm, vcpu, VMS_ERROR_UNSUPPORTED,
 				      "KVM does not store its registers", error);
+	case VMS_KVM_NO_FILES:
+		return set_hold_error(kvm, vcpu, VMS_ERROR_IO,
+				      "two files have to be open for each vCPU, and no more may be "
+				      "opened: raise the limit (ulimit -n)",
+				      error);
 	case VMS_KVM_OTHER_GUEST:
 		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
 				      "it stays in system management mode, or in a guest of its "

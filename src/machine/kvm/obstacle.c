@@ -87,27 +87,6 @@ static bool set_rights_error(pid_t pid, GError **error)
 	return false;
 }
 
-bool vms_kvm_set_trace_error(pid_t pid, pid_t thread, GError **error)
-{
-	pid_t tracer = read_tracer(pid, thread);
-	return tracer ? set_tracer_error(pid, tracer, error) : set_rights_error(pid, error);
-}
-
-static bool check_tracers(pid_t pid, GError **error)
-{
-	g_autoptr(GArray) threads = vms_kvm_list_threads(pid);
-	for (guint i = 0; i < threads->len; i++) {
-		pid_t thread = g_array_index(threads, pid_t, i), tracer = read_tracer(pid, thread);
-		/* A holder of vmscope has a thread for some microseconds, and lets it go. */
-		g_autofree char *path = vms_host_process_path(tracer, "comm");
-		g_autofree char *name = NULL;
-		if (tracer && !(g_file_get_contents(path, &name, NULL, NULL) &&
-				strcmp(name, "vms-holder\n") == 0))
-			return set_tracer_error(pid, tracer, error);
-	}
-	return true;
-}
-
 /* To open this file takes the same rights as to trace the process (ptrace(2)). */
 static bool check_rights(pid_t pid, GError **error)
 {
@@ -116,6 +95,38 @@ static bool check_rights(pid_t pid, GError **error)
 	if (fd < 0)
 		return set_rights_error(pid, error);
 	close(fd);
+	return true;
+}
+
+bool vms_kvm_set_trace_error(pid_t pid, pid_t thread, GError **error)
+{
+	pid_t tracer = read_tracer(pid, thread);
+	if (tracer)
+		return set_tracer_error(pid, tracer, error);
+	if (check_rights(pid, error))
+		g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY,
+			    "another program traced process %d until just now: try again",
+			    (int)pid);
+	return false;
+}
+
+bool vms_kvm_check_tracer(pid_t pid, pid_t thread, GError **error)
+{
+	pid_t tracer = read_tracer(pid, thread);
+	g_autofree char *path = vms_host_process_path(tracer, "comm");
+	g_autofree char *name = NULL;
+	return !tracer ||
+	       (g_file_get_contents(path, &name, NULL, NULL) &&
+		strcmp(name, "vms-holder\n") == 0) ||
+	       set_tracer_error(pid, tracer, error);
+}
+
+static bool check_tracers(pid_t pid, GError **error)
+{
+	g_autoptr(GArray) threads = vms_kvm_list_threads(pid);
+	for (guint i = 0; i < threads->len; i++)
+		if (!vms_kvm_check_tracer(pid, g_array_index(threads, pid_t, i), error))
+			return false;
 	return true;
 }
 

@@ -13,5 +13,8 @@
  */
 bool vms_kvm_check_process(pid_t pid, GError **error);
 
+/* False, with BUSY, if another program than a vmscope traces the thread. That soon lets it go. */
+bool vms_kvm_check_tracer(pid_t pid, pid_t thread, GError **error);
+
 /* Sets the error for a thread that could not be seized. Returns false. */
 bool vms_kvm_set_trace_error(pid_t pid, pid_t thread, GError **error);

@@ -36,9 +36,12 @@ static bool is_known(GArray *vcpus, pid_t thread)
 	return false;
 }
 
-/* Stops one thread, if it executes, and sees what it runs. False with an error if that fails. */
+/*
+ * Stops one thread, if it executes, and sees what it runs. False with an error if that fails.
+ * *refused becomes a thread that another vmscope has now.
+ */
 static bool look_at_thread(struct vms_kvm_holder *holder, unsigned index, pid_t pid, pid_t thread,
-			   GArray *vcpus, GError **error)
+			   GArray *vcpus, pid_t *refused, GError **error)
 {
 	struct vms_kvm_slot *slot = vms_kvm_holder_slot(holder, index);
 	atomic_store(&slot->tid, thread);
@@ -46,8 +49,10 @@ static bool look_at_thread(struct vms_kvm_holder *holder, unsigned index, pid_t 
 	vms_kvm_holder_release(holder, index);
 	if (!done)
 		return false;
-	if (slot->outcome == VMS_KVM_REFUSED)
-		return vms_kvm_set_trace_error(pid, thread, error);
+	if (slot->outcome == VMS_KVM_REFUSED) {
+		*refused = thread;
+		return vms_kvm_check_tracer(pid, thread, error);
+	}
 	struct vms_kvm_vcpu *vcpu =
 		slot->outcome == VMS_KVM_HELD ? vms_kvm_find_by_fd(vcpus, slot->seen_fd) : NULL;
 	if (vcpu)
@@ -77,12 +82,12 @@ static GArray *list_candidates(pid_t pid, struct vms_machine *machine, bool all)
 }
 
 static bool look_at_threads(struct vms_kvm_holder *holder, unsigned index, pid_t pid,
-			    const GArray *threads, GArray *vcpus, GError **error)
+			    const GArray *threads, GArray *vcpus, pid_t *refused, GError **error)
 {
 	for (guint i = 0; i < threads->len; i++) {
 		pid_t thread = g_array_index(threads, pid_t, i);
 		if (thread && !is_known(vcpus, thread) &&
-		    !look_at_thread(holder, index, pid, thread, vcpus, error))
+		    !look_at_thread(holder, index, pid, thread, vcpus, refused, error))
 			return false;
 	}
 	return true;
@@ -117,18 +122,22 @@ bool vms_kvm_pair_threads(struct vms_kvm_holder *holder, unsigned index, pid_t p
 {
 	/* If QEMU tells the threads, their order tells the rest. */
 	uint64_t end_ns = vms_clock_now_ns() + (machine ? LOOK_NS / 10 : LOOK_NS);
+	pid_t refused = 0;
 	for (unsigned round = 0; vms_clock_now_ns() < end_ns; round++) {
 		vms_kvm_find_waiting_threads(pid, vcpus);
 		if (are_all_known(vcpus))
 			return true;
 		g_autoptr(GArray) threads = list_candidates(pid, machine, round >= LIKELY_ROUNDS);
-		if (!look_at_threads(holder, index, pid, threads, vcpus, error))
+		refused = 0;
+		if (!look_at_threads(holder, index, pid, threads, vcpus, &refused, error))
 			return false;
 		if (are_all_known(vcpus))
 			return true;
 		g_usleep(PAUSE_US);
 	}
 	take_names(pid, vcpus);
+	if (refused && !are_all_known(vcpus))
+		return vms_kvm_set_trace_error(pid, refused, error);
 	if (machine || is_any_known(vcpus))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,

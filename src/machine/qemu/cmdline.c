@@ -244,6 +244,7 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 	g_array_set_clear_func(ret->qmp, clear_qmp);
 	ret->monitors = g_ptr_array_new_with_free_func(g_free);
 	ret->name = name ? option_value(name, "guest", true) : NULL;
+	ret->uuid = g_strdup(first_option(args, "uuid"));
 	ret->accelerator = parse_accelerator(args);
 	ret->vcpus = parse_vcpus(first_option(args, "smp"));
 	ret->memory = parse_memory(first_option(args, "m"));
@@ -263,6 +264,7 @@ void vms_cmdline_parse(char **args, struct vms_cmdline *ret)
 void vms_cmdline_clear(struct vms_cmdline *cmdline)
 {
 	g_free(cmdline->name);
+	g_free(cmdline->uuid);
 	g_free(cmdline->accelerator);
 	g_clear_pointer(&cmdline->qmp, g_array_unref);
 	g_clear_pointer(&cmdline->monitors, g_ptr_array_unref);

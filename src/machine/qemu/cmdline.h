@@ -15,6 +15,7 @@ struct vms_cmdline_qmp {
 
 struct vms_cmdline {
 	char *name;	   /* NULL when it has none */
+	char *uuid;	   /* the same */
 	char *accelerator; /* the first one that QEMU tries */
 	unsigned vcpus;
 	uint64_t memory; /* bytes */

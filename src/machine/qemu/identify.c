@@ -2,6 +2,7 @@
 /* Asks QEMU what its machine is. */
 #include "machine/host/connection.h"
 #include "machine/host/proc_path.h"
+#include "machine/host/thread_ids.h"
 #include "machine/qemu/hmp.h"
 #include "machine/qemu/qemu.h"
 #include "machine/qemu/qemu_process.h"
@@ -125,20 +126,13 @@ static bool identify_arch(struct vms_qemu *qemu, struct json_object *target, GEr
 
 struct vcpu {
 	uint64_t index;	 /* QEMU's */
-	uint64_t thread; /* 0: unknown */
+	uint64_t thread; /* as QEMU calls it; 0: unknown */
 };
 
 static int compare_vcpus(const void *a, const void *b)
 {
 	const struct vcpu *x = a, *y = b;
 	return (x->index > y->index) - (x->index < y->index);
-}
-
-/* Gives `thread` if the process has it, else 0: the process is in another PID namespace then. */
-static pid_t check_thread(pid_t pid, uint64_t thread)
-{
-	g_autofree char *path = g_strdup_printf("/proc/%d/task/%d", (int)pid, (int)thread);
-	return access(path, F_OK) == 0 ? (pid_t)thread : 0;
 }
 
 /* Lists the vCPUs of an answer to query-cpus-fast. */
@@ -176,7 +170,8 @@ static bool identify_vcpus(struct vms_qemu *qemu, struct json_object *cpus, GErr
 	qemu->n_cpu_indices = vcpus->len;
 	for (guint i = 0; i < vcpus->len; i++) {
 		const struct vcpu *vcpu = &g_array_index(vcpus, struct vcpu, i);
-		machine->vcpu_threads[i] = check_thread(machine->info.pid, vcpu->thread);
+		machine->vcpu_threads[i] =
+			vcpu->thread ? vms_host_find_thread(machine->info.pid, vcpu->thread) : 0;
 		qemu->cpu_index[i] = (unsigned)vcpu->index;
 	}
 	return true;
