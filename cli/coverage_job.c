@@ -48,17 +48,30 @@ void coverage_words_clear(struct coverage_words *words)
 
 /* ---- files ------------------------------------------------------------------------------ */
 
-static bool write_file(const char *path,
-		       void (*append)(const struct vms_coverage_report *report, GString *out),
-		       const struct vms_coverage_report *report, GError **error)
+/* NULL: not wanted. */
+struct files {
+	vms_outfile *lcov, *drcov;
+};
+
+static bool open_file(const char *path, vms_outfile **ret, GError **error)
 {
-	if (!path)
-		return true;
+	*ret = path ? vms_outfile_open(path, error) : NULL;
+	return !path || *ret;
+}
+
+/* Writes a file. If that fails, the other results are shown all the same. */
+static void write_file(struct session *session, vms_outfile *file,
+		       void (*append)(const struct vms_coverage_report *report, GString *out),
+		       const struct vms_coverage_report *report)
+{
 	g_autoptr(GString) text = g_string_new(NULL);
+	GError *failure = NULL;
+	if (!file)
+		return;
 	append(report, text);
-	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
-	return file && vms_outfile_write(file, text->str, text->len, error) &&
-	       vms_outfile_commit(file, error);
+	if (!vms_outfile_write(file, text->str, text->len, &failure) ||
+	    !vms_outfile_commit(file, &failure))
+		session_note_loss(session, failure);
 }
 
 /* ---- the table -------------------------------------------------------------------------- */
@@ -124,15 +137,14 @@ static void append_text(GString *out, const struct vms_coverage_totals *totals,
 				       totals->nameless);
 }
 
-static bool write_results(struct session *session, const struct coverage_job *job,
-			  const struct vms_coverage_report *report, GError **error)
+static void write_results(struct session *session, const struct coverage_job *job,
+			  const struct files *files, const struct vms_coverage_report *report)
 {
 	const struct coverage_words *words = job->words;
 	struct vms_coverage_totals totals;
 	vms_coverage_report_totals(report, &totals);
-	if (!write_file(words->lcov, vms_coverage_report_lcov, report, error) ||
-	    !write_file(words->drcov, vms_coverage_report_drcov, report, error))
-		return false;
+	write_file(session, files->lcov, vms_coverage_report_lcov, report);
+	write_file(session, files->drcov, vms_coverage_report_drcov, report);
 	g_autoptr(vms_table) table = make_table(report, words);
 	if (session->json)
 		append_json(session->out, &totals, table);
@@ -151,7 +163,6 @@ static bool write_results(struct session *session, const struct coverage_job *jo
 				    " blocks; a higher --max-blocks helps if the host has "
 				    "memory for it",
 				    totals.lost));
-	return true;
 }
 
 /* ---- the job ---------------------------------------------------------------------------- */
@@ -191,12 +202,11 @@ static void wait_for_end(const struct coverage_job *job, struct vms_coverage *co
 	} while (!vms_coverage_wait(coverage, vms_clock_now_ns() + TICK_NS));
 }
 
-bool coverage_job_run(struct coverage_job *job, struct session *session, GError **error)
+static bool measure(struct coverage_job *job, struct session *session,
+		    const struct vms_coverage_options *options, const struct files *files,
+		    GError **error)
 {
-	struct vms_coverage_options options;
-	if (!take_options(session, job, &options, error))
-		return false;
-	g_autoptr(vms_coverage) coverage = vms_coverage_start(session->guest, &options, error);
+	g_autoptr(vms_coverage) coverage = vms_coverage_start(session->guest, options, error);
 	if (!coverage)
 		return false;
 	vms_log(VMS_LOG_INFO, "the coverage has begun");
@@ -207,5 +217,20 @@ bool coverage_job_run(struct coverage_job *job, struct session *session, GError 
 	wait_for_end(job, coverage);
 	g_autoptr(vms_coverage_report) report = vms_coverage_finish(coverage, &job->end);
 	progress_end(line);
-	return write_results(session, job, report, error);
+	write_results(session, job, files, report);
+	return true;
+}
+
+/* The files are opened first: who has waited for a boot must not learn then that one cannot be. */
+bool coverage_job_run(struct coverage_job *job, struct session *session, GError **error)
+{
+	struct vms_coverage_options options;
+	struct files files = { 0 };
+	const bool done = take_options(session, job, &options, error) &&
+			  open_file(job->words->lcov, &files.lcov, error) &&
+			  open_file(job->words->drcov, &files.drcov, error) &&
+			  measure(job, session, &options, &files, error);
+	vms_outfile_close(files.lcov);
+	vms_outfile_close(files.drcov);
+	return done;
 }

@@ -5,7 +5,7 @@
 
 struct cover {
 	struct coverage_job job;
-	const char *path;
+	struct vms_outfile *file;
 };
 
 static bool resume_machine(void *data, GError **error)
@@ -13,18 +13,12 @@ static bool resume_machine(void *data, GError **error)
 	return run_job_let_go(data, error);
 }
 
-static bool write_table(const char *path, const GString *text, GError **error)
-{
-	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
-	return file && vms_outfile_write(file, text->str, text->len, error) &&
-	       vms_outfile_commit(file, error);
-}
-
 static bool cover_guest(struct run_job *run, struct session *session, GError **error)
 {
 	struct cover *cover = run->data;
 	if (!coverage_job_run(&cover->job, session, error) ||
-	    !write_table(cover->path, session->out, error))
+	    !vms_outfile_write(cover->file, session->out->str, session->out->len, error) ||
+	    !vms_outfile_commit(cover->file, error))
 		return false;
 	g_string_truncate(session->out, 0);
 	return true;
@@ -33,10 +27,13 @@ static bool cover_guest(struct run_job *run, struct session *session, GError **e
 bool cover_new_qemu(struct session *session, const struct coverage_words *words, const char *path,
 		    GError **error)
 {
+	g_autoptr(vms_outfile) file = vms_outfile_open(path, error);
+	if (!file)
+		return false;
 	struct run_job run = { .run = cover_guest, .option = "--coverage", .name = "coverage" };
 	struct cover cover = {
 		.job = { .words = words, .started = resume_machine, .data = &run },
-		.path = path,
+		.file = file,
 	};
 	run.data = &cover;
 	return run_job(&run, session, error);

@@ -99,7 +99,11 @@ void coverage_instrument(struct coverage *coverage, struct qemu_plugin_tb *tb,
 		if (i > first)
 			instrument_range(coverage, tb, first, i);
 		first = i;
-		register_call_before(insn, va == coverage->from ? callbacks->from : callbacks->to);
+		/* If it is both, the coverage ends when it is executed again. */
+		if (va == coverage->to)
+			register_call_before(insn, callbacks->to);
+		if (va == coverage->from)
+			register_call_before(insn, callbacks->from);
 	}
 	instrument_range(coverage, tb, first, n);
 }

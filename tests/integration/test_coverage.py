@@ -130,6 +130,16 @@ class Running:
         self.assertIn("do_unlinkat", ran)
         self.assertFalse({"vfs_unlink", "vfs_write", "vfs_create"} & ran)
 
+    def test_between_the_same(self):
+        """From one execution of an instruction to the next one."""
+        process = self.start("--from", "vfs_unlink", "--to", "vfs_unlink")
+        self.guest.run("echo x >/tmp/x; rm /tmp/x")
+        self.assertIsNone(process.poll())
+        self.guest.run("echo x >/tmp/x; rm /tmp/x")
+        out, err = process.communicate(timeout=testbed.BOOT_SECONDS)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("do_unlinkat", out)
+
     def written(self, name, text):
         path = self.directory / name
         path.write_text(text)
@@ -177,6 +187,14 @@ class Running:
         ended = self.end(process)
         self.assertEqual(ended.status, 1)
         self.assertIn("No space left on device", ended.err)
+        self.assertIn("functions ran", ended.out)
+
+    def test_no_such_folder(self):
+        """That is said before anything is measured, not after it."""
+        for option in ("--lcov", "--drcov"):
+            run = vmscope("coverage", "-p", self.guest.pid, option, "/no/such/file", check=False)
+            self.assertEqual((run.status, run.out), (1, ""))
+            self.assertIn("/no/such/file", run.err)
 
     def test_unknown_place(self):
         run = vmscope("coverage", "-p", self.guest.pid, "--from", "no_such_place", check=False)
