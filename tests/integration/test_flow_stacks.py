@@ -239,11 +239,5 @@ class X86(Traced, unittest.TestCase):
         return LinuxGuest()
 
 
-class Aarch64(Stacks, unittest.TestCase):
-    @staticmethod
-    def start_guest():
-        return LinuxGuest("6.1", arch="aarch64")
-
-
 if __name__ == "__main__":
     unittest.main()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Stacks of programs at hits, on aarch64 and by breakpoints."""
+"""Stacks at hits, on aarch64 and by breakpoints."""
 import unittest
 
 import linux_guest
 import test_agent_engine
-from test_flow_stacks import Programs
+from test_flow_stacks import Programs, Stacks
 
 
 class ProgramsAarch64(Programs, unittest.TestCase):
@@ -19,3 +19,9 @@ class ProgramsStub(Programs, unittest.TestCase):
     @staticmethod
     def start_guest():
         return linux_guest.LinuxGuest("6.1")
+
+
+class Aarch64(Stacks, unittest.TestCase):
+    @staticmethod
+    def start_guest():
+        return test_agent_engine.LinuxGuest("6.1", arch="aarch64")
