@@ -154,7 +154,9 @@ class Boot:
                 if not place or place.offset or \
                         place.name not in init.get(place.image, names):
                     wrong.append((f"{address:#x}", symbols, place))
-        self.assertEqual(wrong[:5], [], len(wrong))
+        images = {mapping.image for maps in self.trace.maps.values() for mapping in maps
+                  if mapping.image.startswith("guest:")}
+        self.assertEqual(wrong[:5], [], f"{len(wrong)} of {sorted(images)}; vmscope: {self.log}")
 
     def test_module_names(self):
         self.assertTrue(self.modules & set(self.trace.calls()))
