@@ -14,16 +14,19 @@
 #define PAUSE_US    500		  /* between two checks for the answer */
 #define MAX_WAIT_NS 3000000000ULL /* how long a vCPU waits for the answer */
 
-/* Asks the client for a look, unless it has not answered the vCPU's last one. */
+/*
+ * Asks the client for a look. The vCPU waits for it, unless the client has not answered its last
+ * one.
+ */
 static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 {
 	struct vms_agent_rings *shared = tracer->trace->rings.shared;
 	uint64_t now = vms_clock_now_ns();
 	if (!tracer->trace->asks_for_looks)
 		return;
-	if (tracer->look_end_ns && atomic_load(&shared->looked) != atomic_load(&shared->looks))
+	const uint32_t asked = atomic_fetch_add(&shared->looks, 1);
+	if (tracer->look_end_ns && atomic_load(&shared->looked) != asked)
 		return;
-	atomic_fetch_add(&shared->looks, 1);
 	tracer->look_end_ns = now + MAX_WAIT_NS;
 	vms_ring_flush(&tracer->ring);
 	kick_vcpu(vcpu);

@@ -221,7 +221,7 @@ static bool is_qemu_stopped(const struct vms_calls *session)
  */
 static bool follow_guest(struct vms_calls *session, GError **error)
 {
-	bool is_asked = vms_calls_trace_wants_look(&session->trace);
+	bool is_asked = vms_calls_trace_begin_look(&session->trace);
 	bool by_time = session->options.clock != VMS_CALLS_CLOCK_INSTRUCTIONS;
 	if (is_asked)
 		vms_log(VMS_LOG_DEBUG, "the agent asks for a look at the guest");

@@ -273,13 +273,20 @@ bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *gue
 bool vms_calls_trace_wants_look(const struct vms_calls_trace *trace)
 {
 	const struct vms_agent_rings *shared = trace->memory;
-	return atomic_load(&shared->looks) != atomic_load(&shared->looked);
+	return atomic_load(&shared->looks) != atomic_load(&trace->looks_begun);
+}
+
+bool vms_calls_trace_begin_look(struct vms_calls_trace *trace)
+{
+	const struct vms_agent_rings *shared = trace->memory;
+	const uint32_t looks = atomic_load(&shared->looks);
+	return atomic_exchange(&trace->looks_begun, looks) != looks;
 }
 
 void vms_calls_trace_answer_look(const struct vms_calls_trace *trace)
 {
 	struct vms_agent_rings *shared = trace->memory;
-	atomic_store(&shared->looked, atomic_load(&shared->looks));
+	atomic_store(&shared->looked, atomic_load(&trace->looks_begun));
 }
 
 bool vms_calls_trace_stop(struct vms_calls_trace *trace, GError **error)

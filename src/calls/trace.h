@@ -13,6 +13,7 @@ struct vms_calls_trace {
 	size_t size;
 	int woken;  /* a socket: the agent sends bytes when there is something to do; or -1 */
 	bool waits; /* filters name functions that the guest does not have yet */
+	_Atomic uint32_t looks_begun; /* looks that had been asked for when the last one began */
 	/* The last tables and requests that the agent got. */
 	GArray *functions; /* struct vms_agent_function */
 	struct vms_agent_calls start;
@@ -42,9 +43,18 @@ bool vms_calls_trace_start(struct vms_calls_trace *trace, struct vms_guest *gues
  */
 bool vms_calls_trace_update(struct vms_calls_trace *trace, struct vms_guest *guest,
 			    const struct vms_calls_options *options, GError **error);
-/* True if the agent has asked for a look at the guest. A vCPU waits for the answer. */
+/*
+ * True if the agent has asked for a look at the guest since the last one began. A vCPU waits for
+ * the answer.
+ */
 bool vms_calls_trace_wants_look(const struct vms_calls_trace *trace);
-/* Answers the look, so that the vCPU goes on. */
+/* Begins a look. Returns what vms_calls_trace_wants_look did. */
+bool vms_calls_trace_begin_look(struct vms_calls_trace *trace);
+/*
+ * Answers what had been asked for when the look began, so that the vCPU goes on. Another vCPU may
+ * have asked meanwhile: that needs a look of its own, even if a request to the agent has let that
+ * vCPU go on.
+ */
 void vms_calls_trace_answer_look(const struct vms_calls_trace *trace);
 /* Ends the trace. Returns when all of it is in the rings: another thread must empty them. */
 bool vms_calls_trace_stop(struct vms_calls_trace *trace, GError **error);

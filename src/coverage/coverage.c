@@ -129,7 +129,8 @@ static void update_code(struct vms_coverage *coverage)
 
 static void follow_guest(struct vms_coverage *coverage)
 {
-	const bool is_asked = vms_coverage_link_wants_look(&coverage->link);
+	uint32_t looks;
+	const bool is_asked = vms_coverage_link_wants_look(&coverage->link, &looks);
 	name_new_blocks(coverage);
 	if (vms_guest_follower_was_reset(&coverage->follower))
 		note_reset(coverage);
@@ -140,7 +141,7 @@ static void follow_guest(struct vms_coverage *coverage)
 			     VMS_GUEST_GOES_ON | (is_asked ? VMS_GUEST_ASKS : 0)))
 		update_code(coverage);
 	if (is_asked)
-		vms_coverage_link_answer_look(&coverage->link);
+		vms_coverage_link_answer_look(&coverage->link, looks);
 	make_graphs(coverage);
 }
 

@@ -172,14 +172,15 @@ void vms_coverage_link_new_epoch(struct vms_coverage_link *link)
 	atomic_fetch_add(&link->shared->epoch, 1);
 }
 
-bool vms_coverage_link_wants_look(const struct vms_coverage_link *link)
+bool vms_coverage_link_wants_look(const struct vms_coverage_link *link, uint32_t *looks)
 {
-	return atomic_load(&link->shared->looks) != atomic_load(&link->shared->looked);
+	*looks = atomic_load(&link->shared->looks);
+	return *looks != atomic_load(&link->shared->looked);
 }
 
-void vms_coverage_link_answer_look(struct vms_coverage_link *link)
+void vms_coverage_link_answer_look(struct vms_coverage_link *link, uint32_t looks)
 {
-	atomic_store(&link->shared->looked, atomic_load(&link->shared->looks));
+	atomic_store(&link->shared->looked, looks);
 }
 
 bool vms_coverage_link_has_programs(const struct vms_coverage_link *link)

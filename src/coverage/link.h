@@ -60,10 +60,13 @@ unsigned vms_coverage_link_ran(const struct vms_coverage_link *link, uint32_t bl
  * From now on a block that is translated gets a new number, even at the address of an earlier one.
  */
 void vms_coverage_link_new_epoch(struct vms_coverage_link *link);
-/* True if the agent has asked for a look at the guest. A vCPU waits for the answer. */
-bool vms_coverage_link_wants_look(const struct vms_coverage_link *link);
-/* Answers all pending looks. */
-void vms_coverage_link_answer_look(struct vms_coverage_link *link);
+/*
+ * True if the agent has asked for a look at the guest: a vCPU waits for the answer. `*looks` is how
+ * many were asked for.
+ */
+bool vms_coverage_link_wants_look(const struct vms_coverage_link *link, uint32_t *looks);
+/* Answers the looks that had been asked for when the look began. */
+void vms_coverage_link_answer_look(struct vms_coverage_link *link, uint32_t looks);
 /* True if the guest has run programs. */
 bool vms_coverage_link_has_programs(const struct vms_coverage_link *link);
 /* Resets this after a reset of the guest. */
