@@ -129,10 +129,6 @@ class X86(Kernel, unittest.TestCase):
     arch = "x86_64"
 
 
-class Aarch64(Kernel, unittest.TestCase):
-    arch = "aarch64"
-
-
 class Loops(unittest.TestCase):
     """A bare guest that calls a function after every 2,000 rounds of a loop."""
 

@@ -209,6 +209,3 @@ class X86(Trace, unittest.TestCase):
         self.assertRegex(traced.out, r'write\(1, "0{5}"\.\.\., 40\) = 40 <')
 
 
-class Aarch64(Trace, unittest.TestCase):
-    """A kernel that does not describe its system calls: vmscope knows their arguments."""
-    options, loader = {"arch": "aarch64"}, "ld-linux-aarch64.so.1"

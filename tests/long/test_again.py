@@ -8,6 +8,7 @@ import test_aarch64
 import test_agent
 import test_agent_engine
 import test_calls_running
+import test_cfg_counts
 import test_coverage
 import test_flow_report
 import test_flow_stacks
@@ -20,6 +21,7 @@ import test_probes
 import test_sample
 import test_stacks
 import test_symbols
+import test_trace
 import test_types
 
 
@@ -142,3 +144,12 @@ class NewFlags(test_agent.Flags):
     """A QEMU of the newer plugin interface that exports nothing else."""
     qemu = (str(testbed.QEMU_NEW),)
     options = {"qemu": qemu}
+
+
+class TraceAarch64(test_trace.Trace, unittest.TestCase):
+    """A kernel that does not describe its system calls: vmscope knows their arguments."""
+    options, loader = {"arch": "aarch64"}, "ld-linux-aarch64.so.1"
+
+
+class CfgCountsAarch64(test_cfg_counts.Kernel, unittest.TestCase):
+    arch = "aarch64"
