@@ -19,9 +19,12 @@ static bool is_look_answered(const struct coverage *coverage)
 
 void looks_ask(struct coverage *coverage, unsigned vcpu)
 {
-	if (vcpu >= VMS_AGENT_MAX_VCPUS || (end_ns[vcpu] && !is_look_answered(coverage)))
+	struct vms_agent_covered *shared = coverage->blocks.shared;
+	if (vcpu >= VMS_AGENT_MAX_VCPUS)
 		return;
-	atomic_fetch_add(&coverage->blocks.shared->looks, 1);
+	const uint32_t asked = atomic_fetch_add(&shared->looks, 1);
+	if (end_ns[vcpu] && atomic_load(&shared->looked) != asked)
+		return;
 	end_ns[vcpu] = vms_clock_now_ns() + MAX_WAIT_NS;
 	send(coverage->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	kick_vcpu(vcpu);

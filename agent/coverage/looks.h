@@ -8,7 +8,10 @@
 
 #include "agent/coverage/instrument.h"
 
-/* Asks the client for a look, unless it has not answered the last one. The lock is held. */
+/*
+ * Asks the client for a look. The vCPU waits for it, unless the client has not answered the last
+ * one. The lock is held.
+ */
 void looks_ask(struct coverage *coverage, unsigned vcpu);
 /* True if this vCPU must still wait for the answer to its look. The lock is held. */
 bool looks_is_awaited(const struct coverage *coverage, unsigned vcpu);

@@ -87,7 +87,7 @@ static bool take_prefetched(struct vms_memory *memory, const struct cached_block
  */
 static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 {
-	struct vms_phys_part parts[USED_MAX] = { 0 };
+	struct vms_phys_part parts[USED_MAX];
 	size_t n = 0;
 	for (size_t i = 0; i < memory->used.n; i++) {
 		struct cached_block *block = get_slot(memory, memory->used.pa[i]);

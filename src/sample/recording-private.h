@@ -36,6 +36,18 @@ struct vms_recorded_stack {
 	int role;				/* of the thread, index in `threads`; -1: none */
 };
 
+/* True if the vCPU waited in a halt instruction. */
+static inline bool vms_recorded_stack_is_idle(const struct vms_recorded_stack *stack)
+{
+	return stack->kinds >> 48 & 1;
+}
+
+/* Returns the state of a thread that waited, as in struct vms_sample_record; 0: it ran. */
+static inline char vms_recorded_stack_waits(const struct vms_recorded_stack *stack)
+{
+	return (char)(stack->kinds >> 49 & 0x7f);
+}
+
 /* The time and the thread of a sample. */
 struct vms_recorded_moment {
 	uint64_t time_ns;

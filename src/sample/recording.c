@@ -629,7 +629,7 @@ static void fill_stats(struct vms_recording *recording)
 	for (guint i = 0; i < shown->moments->len; i++) {
 		const struct vms_recorded_moment *moment =
 			&g_array_index(shown->moments, struct vms_recorded_moment, i);
-		stats->waiting += (moment->stack->kinds >> 49 & 0x7f) != 0;
+		stats->waiting += vms_recorded_stack_waits(moment->stack) != 0;
 		recording->first_ns = MIN(recording->first_ns, moment->time_ns);
 		recording->last_ns = MAX(recording->last_ns, moment->time_ns);
 	}
@@ -653,9 +653,9 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 	vms_records_add_number(&record, "kernel", stack->kinds & UINT32_MAX);
 	vms_records_add_number(&record, "end", stack->kinds >> 32 & 0xff);
 	vms_records_add_number(&record, "kernel end", stack->kinds >> 40 & 0xff);
-	vms_records_add_number(&record, "idle", stack->kinds >> 48 & 1);
+	vms_records_add_number(&record, "idle", vms_recorded_stack_is_idle(stack));
 	vms_records_add_number(&record, "wait",
-			       (stack->kinds >> 49 & 0x7f) | stack->kinds >> 56 << 8);
+			       (uint64_t)vms_recorded_stack_waits(stack) | stack->kinds >> 56 << 8);
 	vms_records_get_sample(&record, ret);
 	ret->space = stack->space;
 	ret->in_guest = stack->in_guest;

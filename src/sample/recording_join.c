@@ -6,6 +6,7 @@
  * samples of the host than its vCPU has of the guest, and the nearest of these is at most half a
  * period away. If there is none, or the vCPU was halted then, what the guest executed is not known.
  */
+#include "base/search.h"
 #include "sample/recording-private.h"
 #include <string.h>
 
@@ -117,16 +118,6 @@ static int compare_guest_moments(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-static bool is_halted(const struct vms_recorded_stack *stack)
-{
-	return stack->kinds >> 48 & 1;
-}
-
-static bool waits(const struct vms_recorded_stack *stack)
-{
-	return stack->kinds >> 49 & 0x7f;
-}
-
 static void sort_guest(struct joining *joining)
 {
 	const GArray *moments = joining->recording->guest.moments;
@@ -134,7 +125,8 @@ static void sort_guest(struct joining *joining)
 		const struct vms_recorded_moment *moment =
 			&g_array_index(moments, struct vms_recorded_moment, i);
 		const struct guest_moment kept = { moment->time_ns, moment->stack };
-		if (!is_halted(moment->stack) && !waits(moment->stack))
+		if (!vms_recorded_stack_is_idle(moment->stack) &&
+		    !vms_recorded_stack_waits(moment->stack))
 			g_array_append_val(joining->guest, kept);
 	}
 	g_array_sort(joining->guest, compare_guest_moments);
@@ -145,6 +137,12 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+static bool is_before(const GArray *guest, size_t i, uint32_t vcpu, uint64_t time_ns)
+{
+	const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
+	return moment->stack->cpu != vcpu ? moment->stack->cpu < vcpu : moment->time_ns < time_ns;
+}
+
 /* Returns the stack of a vCPU that is nearest in time, or NULL. */
 static const struct vms_recorded_stack *find_guest(const struct joining *joining, uint32_t vcpu,
 						   uint64_t time_ns)
@@ -153,19 +151,9 @@ static const struct vms_recorded_stack *find_guest(const struct joining *joining
 	const uint64_t period_ns = joining->recording->stats.period_ns;
 	uint64_t nearest_ns = period_ns / 2 + period_ns / LATE_SHARE;
 	const struct vms_recorded_stack *found = NULL;
-	guint begin = 0, end = guest->len; /* the first one at or behind the time */
-	while (begin < end) {
-		const guint middle = begin + (end - begin) / 2;
-		const struct guest_moment *moment =
-			&g_array_index(guest, struct guest_moment, middle);
-		const bool is_before = moment->stack->cpu != vcpu ? moment->stack->cpu < vcpu
-								  : moment->time_ns < time_ns;
-		if (is_before)
-			begin = middle + 1;
-		else
-			end = middle;
-	}
-	for (guint i = begin ? begin - 1 : 0; i < guest->len && i <= begin; i++) {
+	/* The first one at or behind the time. */
+	const size_t begin = VMS_SEARCH(guest->len, i, is_before(guest, i, vcpu, time_ns));
+	for (size_t i = begin ? begin - 1 : 0; i < guest->len && i <= begin; i++) {
 		const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
 		if (moment->stack->cpu != vcpu || distance(moment->time_ns, time_ns) > nearest_ns)
 			continue;

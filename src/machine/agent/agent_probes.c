@@ -229,49 +229,34 @@ static bool needs_arguments(const struct vms_probes_request *request)
 	return n > 0;
 }
 
-static bool program_copies_stacks(const struct vms_program *program)
+static bool copies_stacks(const struct vms_program *program)
 {
-	for (size_t i = 0; program && i < program->n; i++)
+	for (size_t i = 0; i < program->n; i++)
 		if (program->ops[i].code == VMS_OP_COLLECT_READABLE)
 			return true;
 	return false;
 }
 
-static bool copies_stacks(const struct vms_probes_request *request)
-{
-	for (size_t i = 0; i < request->n; i++)
-		if (program_copies_stacks(request->places[i].program) ||
-		    program_copies_stacks(request->places[i].at_return))
-			return true;
-	return false;
-}
-
 /* True if a program may collect more than agents could that did not copy stacks of programs. */
-static bool program_collects_much(const struct vms_program *program)
+static bool collects_much(const struct vms_program *program)
 {
 	size_t size = 0;
-	for (size_t i = 0; program && i < program->n; i++)
+	for (size_t i = 0; i < program->n; i++)
 		if (vms_program_collects(&program->ops[i]))
 			size += sizeof(struct vms_value_head) + program->ops[i].size;
 	return size > OLD_OUTPUT_MAX;
 }
 
-static bool collects_much(const struct vms_probes_request *request)
+/* True if one of the request's programs is of this kind. */
+static bool has_program(const struct vms_probes_request *request,
+			bool (*is_of_kind)(const struct vms_program *program))
 {
-	for (size_t i = 0; i < request->n; i++)
-		if (program_collects_much(request->places[i].program) ||
-		    program_collects_much(request->places[i].at_return))
+	for (size_t i = 0; i < request->n; i++) {
+		const struct vms_place *place = &request->places[i];
+		if ((place->program && is_of_kind(place->program)) ||
+		    (place->at_return && is_of_kind(place->at_return)))
 			return true;
-	return false;
-}
-
-static bool reads_wide(const struct vms_probes_request *request)
-{
-	for (size_t i = 0; i < request->n; i++)
-		if (vms_program_has_wide(request->places[i].program) ||
-		    (request->places[i].at_return &&
-		     vms_program_has_wide(request->places[i].at_return)))
-			return true;
+	}
 	return false;
 }
 
@@ -323,13 +308,13 @@ static bool check_request(const struct vms_agent_prober *prober,
 	if (needs_arguments(request) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_KEEP_ARGUMENTS, error))
 		return false;
-	if (copies_stacks(request) &&
+	if (has_program(request, copies_stacks) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_STACKS, error))
 		return false;
-	if (collects_much(request) &&
+	if (has_program(request, collects_much) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_COPY_USER_STACKS, error))
 		return false;
-	if (reads_wide(request) &&
+	if (has_program(request, vms_program_has_wide) &&
 	    !vms_agent_link_require(prober->link, VMS_AGENT_CAN_READ_WIDE, error))
 		return false;
 	return check_size(request->n, n_places, n_ops, error) &&
@@ -349,9 +334,9 @@ static bool send_start(struct vms_agent_prober *prober, uint32_t id,
 		.vcpu = request->vcpu == VMS_ALL_VCPUS ? VMS_AGENT_ALL_VCPUS
 						       : prober->cpu_index[request->vcpu],
 		.max_hits = request->max_hits,
-		.ring_size = request->tally	      ? EMPTY_RING_SIZE
-			     : copies_stacks(request) ? STACKS_RING_SIZE
-						      : RING_SIZE,
+		.ring_size = request->tally			   ? EMPTY_RING_SIZE
+			     : has_program(request, copies_stacks) ? STACKS_RING_SIZE
+								   : RING_SIZE,
 		.n_places = (uint32_t)n_places,
 		.n_ops = (uint32_t)n_ops,
 		.tallies = request->tally != NULL,

@@ -186,7 +186,7 @@ static bool find_in_process(const struct vms_ram *ram, const struct vms_phys_par
 
 size_t vms_ram_read_parts(const struct vms_ram *ram, const struct vms_phys_part *parts, size_t n)
 {
-	struct iovec local[VMS_RAM_READ_PARTS] = { 0 }, remote[VMS_RAM_READ_PARTS] = { 0 };
+	struct iovec local[VMS_RAM_READ_PARTS], remote[VMS_RAM_READ_PARTS];
 	size_t found = 0, read = 0;
 	while (found < MIN(n, VMS_RAM_READ_PARTS) &&
 	       find_in_process(ram, &parts[found], &remote[found])) {

@@ -3,6 +3,7 @@
 #include "machine/kvm/holder-private.h"
 
 #include "base/clock.h"
+#include "base/file_limit.h"
 #include "base/priority.h"
 #include "machine/host/side_process.h"
 #include "machine/kvm/thread_call.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -658,16 +658,6 @@ static void open_signals(struct vms_kvm_holder *holder)
 	holder->stopped = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* Two files for each vCPU's thread. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 void vms_kvm_holder_live(void *data)
 {
 	struct vms_kvm_holder *holder = data;
@@ -675,7 +665,7 @@ void vms_kvm_holder_live(void *data)
 	/* A vCPU that has stopped waits for this thread alone, which needs little time for it. */
 	if (!vms_thread_set_real_time(gettid()))
 		vms_thread_set_urgent();
-	raise_file_limit();
+	vms_raise_file_limit(); /* two files for each vCPU's thread */
 	open_signals(holder);
 	do {
 		uint64_t now_ns = vms_clock_now_ns();

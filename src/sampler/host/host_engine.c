@@ -5,6 +5,7 @@
  * of that CPU. One thread drains the rings.
  */
 #include "base/clock.h"
+#include "base/file_limit.h"
 #include "sampler/host/host_engine-private.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -272,16 +272,6 @@ static bool add_target(void *data, const struct vms_sampler_target *target, GErr
 	return done;
 }
 
-/* Raises the limit of open files: each thread needs one per CPU. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static bool open_files(struct vms_host_engine *engine, GError **error)
 {
 	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -303,7 +293,7 @@ static bool open_files(struct vms_host_engine *engine, GError **error)
 static bool start_engine(void *data, GError **error)
 {
 	struct vms_host_engine *engine = data;
-	raise_file_limit();
+	vms_raise_file_limit(); /* each thread needs a file per CPU */
 	engine->ends = false;
 	if (!open_files(engine, error))
 		return false;
