@@ -241,6 +241,24 @@ static void test_wrong_layout(void)
 	blocks_free(&memory.blocks);
 }
 
+/* A vCPU asks for a look while another one is made: it needs one of its own. */
+static void test_looks(void)
+{
+	struct memory memory;
+	uint32_t looks;
+	make_memory(&memory);
+	struct vms_agent_covered *shared = memory.blocks.shared;
+	g_assert_false(vms_coverage_link_wants_look(&memory.link, &looks));
+	atomic_store(&shared->looks, 1);
+	g_assert_true(vms_coverage_link_wants_look(&memory.link, &looks));
+	atomic_store(&shared->looks, 2);
+	vms_coverage_link_answer_look(&memory.link, looks);
+	g_assert_true(vms_coverage_link_wants_look(&memory.link, &looks));
+	vms_coverage_link_answer_look(&memory.link, looks);
+	g_assert_false(vms_coverage_link_wants_look(&memory.link, &looks));
+	blocks_free(&memory.blocks);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -251,6 +269,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/coverage/left-in-the-middle", test_left_in_the_middle);
 	g_test_add_func("/coverage/drcov", test_drcov);
 	g_test_add_func("/coverage/empty", test_empty);
+	g_test_add_func("/coverage/looks", test_looks);
 	g_test_add_func("/coverage/wrong-layout", test_wrong_layout);
 	return g_test_run();
 }
