@@ -294,7 +294,7 @@ static void wait_until_trace_begins(const struct start *start)
 	g_mutex_unlock(&calls.lock);
 }
 
-/* Ends the wait of a vCPU that asked the client for a look. */
+/* Ends the wait of the vCPUs that had asked the client for a look when it began to look. */
 static void end_client_wait(unsigned client)
 {
 	g_mutex_lock(&calls.lock);

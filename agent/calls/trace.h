@@ -9,6 +9,7 @@
 #include "agent/calls/call_tracker.h"
 #include "agent/clock.h"
 #include "agent/gate.h"
+#include "agent/look.h"
 #include "agent/qemu/vcpu.h"
 #include "agent/rings.h"
 
@@ -18,9 +19,9 @@ struct tracer {
 	struct call_tracker *tracker; /* NULL: there was no memory, and the vCPU is not traced */
 	struct vms_ring ring;
 	struct clock clock;
-	uint64_t target;      /* of the indirect call that the vCPU is executing */
-	bool has_system;      /* an operating system has run since the vCPU began */
-	uint64_t look_end_ns; /* until when the vCPU waits for its last look; 0: no look yet */
+	uint64_t target; /* of the indirect call that the vCPU is executing */
+	bool has_system; /* an operating system has run since the vCPU began */
+	struct look look;
 };
 
 struct trace {

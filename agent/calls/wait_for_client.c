@@ -3,7 +3,6 @@
 
 #include "agent/qemu/kick.h"
 #include "agent/tasks/tasks.h"
-#include "base/clock.h"
 
 /*
  * The agent asks for a look after the first blocks of a kernel (`first_look` of struct arch), and
@@ -11,23 +10,13 @@
  * a boot translates.
  */
 #define LAST_BLOCKS (1U << 20)
-#define PAUSE_US    500		  /* between two checks for the answer */
-#define MAX_WAIT_NS 3000000000ULL /* how long a vCPU waits for the answer */
 
-/*
- * Asks the client for a look. The vCPU waits for it, unless the client has not answered its last
- * one.
- */
 static void ask_for_look(struct tracer *tracer, unsigned vcpu)
 {
 	struct vms_agent_rings *shared = tracer->trace->rings.shared;
-	uint64_t now = vms_clock_now_ns();
-	if (!tracer->trace->asks_for_looks)
+	if (!tracer->trace->asks_for_looks ||
+	    !look_ask(&tracer->look, &shared->looks, &shared->looked))
 		return;
-	const uint32_t asked = atomic_fetch_add(&shared->looks, 1);
-	if (tracer->look_end_ns && atomic_load(&shared->looked) != asked)
-		return;
-	tracer->look_end_ns = now + MAX_WAIT_NS;
 	vms_ring_flush(&tracer->ring);
 	kick_vcpu(vcpu);
 }
@@ -61,15 +50,8 @@ void look_at_function(unsigned vcpu, __attribute__((unused)) void *data)
 
 void look_answer(struct trace *trace)
 {
-	atomic_store(&trace->rings.shared->looked, atomic_load(&trace->rings.shared->looks));
-}
-
-/* True if the vCPU's look is not answered and its time is not over. */
-static bool is_look_awaited(const struct tracer *tracer)
-{
-	const struct vms_agent_rings *shared = tracer->trace->rings.shared;
-	return tracer->look_end_ns > vms_clock_now_ns() &&
-	       atomic_load(&shared->looked) != atomic_load(&shared->looks);
+	struct vms_agent_rings *shared = trace->rings.shared;
+	atomic_store(&shared->looked, atomic_load(&shared->looking));
 }
 
 bool look_wait(struct vcpu *vcpu)
@@ -77,12 +59,9 @@ bool look_wait(struct vcpu *vcpu)
 	struct tracer *tracer = tracer_enter(vcpu->index);
 	if (!tracer)
 		return false;
-	bool waits = is_look_awaited(tracer);
+	bool waits = look_is_awaited(&tracer->look, &tracer->trace->rings.shared->looked);
 	tracer_leave(vcpu->index);
-	if (!waits)
-		return false;
-	kick_begin_wait();
-	g_usleep(PAUSE_US);
-	kick_end_wait();
-	return true;
+	if (waits)
+		look_pause();
+	return waits;
 }

@@ -8,12 +8,13 @@
 #include "agent/coverage/coverage.h"
 
 #include "agent/coverage/instrument.h"
-#include "agent/coverage/looks.h"
 #include "agent/hold/hold.h"
+#include "agent/look.h"
 #include "agent/qemu/kick.h"
 #include "agent/qemu/retranslate.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ static struct {
 	GMutex lock;
 	struct coverage *current; /* NULL: none */
 	GCond begun;
+	/* By vCPU: modules that are about to run, see agent/look.h. */
+	struct look looks[VMS_AGENT_MAX_VCPUS];
 } service;
 
 /* ---- beginning ------------------------------------------------------------------------- */
@@ -129,6 +132,7 @@ static struct coverage *make_coverage(const struct request *request, struct repl
 	reply->fds[0] = coverage->blocks.memfd;
 	reply->fds[1] = coverage->woken;
 	reply->n_fds = 2;
+	memset(service.looks, 0, sizeof(service.looks));
 	service.current = coverage;
 	return coverage;
 }
@@ -195,11 +199,19 @@ static void on_to_address(__attribute__((unused)) unsigned vcpu, __attribute__((
 	g_mutex_unlock(&service.lock);
 }
 
+/*
+ * A module's code is about to run for the first time. So the client never takes a block of it for
+ * one of a module that was at the same address before.
+ */
 static void on_look_address(unsigned vcpu, __attribute__((unused)) void *data)
 {
 	g_mutex_lock(&service.lock);
-	if (service.current)
-		looks_ask(service.current, vcpu);
+	struct coverage *coverage = vcpu < VMS_AGENT_MAX_VCPUS ? service.current : NULL;
+	struct vms_agent_covered *shared = coverage ? coverage->blocks.shared : NULL;
+	if (shared && look_ask(&service.looks[vcpu], &shared->looks, &shared->looked)) {
+		send(coverage->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		kick_vcpu(vcpu);
+	}
 	g_mutex_unlock(&service.lock);
 }
 
@@ -271,10 +283,12 @@ static void coverage_translate(struct qemu_plugin_tb *tb)
 static bool coverage_vcpu_kicked(struct vcpu *vcpu)
 {
 	g_mutex_lock(&service.lock);
-	const bool is_awaited = service.current && looks_is_awaited(service.current, vcpu->index);
+	const bool is_awaited = service.current && vcpu->index < VMS_AGENT_MAX_VCPUS &&
+				look_is_awaited(&service.looks[vcpu->index],
+						&service.current->blocks.shared->looked);
 	g_mutex_unlock(&service.lock);
 	if (is_awaited)
-		looks_wait();
+		look_pause();
 	return is_awaited;
 }
 

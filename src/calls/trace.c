@@ -278,8 +278,9 @@ bool vms_calls_trace_wants_look(const struct vms_calls_trace *trace)
 
 bool vms_calls_trace_begin_look(struct vms_calls_trace *trace)
 {
-	const struct vms_agent_rings *shared = trace->memory;
+	struct vms_agent_rings *shared = trace->memory;
 	const uint32_t looks = atomic_load(&shared->looks);
+	atomic_store(&shared->looking, looks);
 	return atomic_exchange(&trace->looks_begun, looks) != looks;
 }
 

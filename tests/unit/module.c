@@ -34,6 +34,7 @@ enum {
 	SYMS = 88,
 	NUM_SYMS = 96,
 	MEM = 104,
+	CORE_KALLSYMS = 0x380,
 	MEMORY_SIZE = 16,
 	MEMORIES = 20, /* more than any kernel has */
 	COUNTER = 8,   /* where the tree counts its changes */
@@ -55,6 +56,7 @@ static GByteArray *types(void)
 		{ "list", LIST, 16 },
 		{ "name", NAME, 56 },
 		{ "kallsyms", KALLSYMS_POINTER, 8 },
+		{ "core_kallsyms", CORE_KALLSYMS, 0x20 },
 		{ "syms", SYMS, 8 },
 		{ "num_syms", NUM_SYMS, 4 },
 		{ "mem", MEM, MEMORIES * MEMORY_SIZE },
@@ -284,6 +286,10 @@ static void test_life(struct fixture *f, const void *data)
 	g_assert_true(has_changed(f));
 	refresh(f);
 	g_assert_true(has_changed(f)); /* the init part goes at any moment */
+	g_assert_cmphex(module_at(f, 0)->init_text, ==, init);
+	write_u64(f, MODULE(1) + KALLSYMS_POINTER, MODULE(1) + CORE_KALLSYMS);
+	refresh(f);
+	g_assert_cmpuint(module_at(f, 0)->init_text_size, ==, 0); /* its names are gone */
 	write_init(f, 1, 0, 0);
 	refresh(f);
 	g_assert_false(vms_linux_is_text(f->guest, init));

@@ -64,7 +64,8 @@ struct vms_linux_modules {
 
 	struct vms_btf_member node, name, state, kallsyms, syms, num_syms;
 	struct vms_btf_member symtab, num_symtab, strtab, typetab;
-	struct vms_btf_member mem, mem_base, mem_size;		    /* from 6.4 on */
+	struct vms_btf_member core_kallsyms;	       /* without the names of init parts */
+	struct vms_btf_member mem, mem_base, mem_size; /* from 6.4 on */
 	struct vms_btf_member core_base, core_size, core_text_size; /* until 6.3 */
 	struct vms_btf_member init_base, init_size, init_text_size;
 	struct vms_btf_member num_orcs, orc_ip, orc_entries; /* CONFIG_UNWINDER_ORC */
@@ -85,6 +86,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "module", "name", AT(name), false },
 	{ "module", "state", AT(state), false },
 	{ "module", "kallsyms", AT(kallsyms), true },
+	{ "module", "core_kallsyms", AT(core_kallsyms), true },
 	{ "module", "syms", AT(syms), true },
 	{ "module", "num_syms", AT(num_syms), true },
 	{ "mod_kallsyms", "symtab", AT(symtab), true },
@@ -467,6 +469,16 @@ static bool is_module_settled(const struct vms_linux_modules *modules, int64_t s
 }
 
 /*
+ * The init function has returned: the kernel has dropped the names of the init code, and is about
+ * to free the code.
+ */
+static void forget_init_code(struct loaded_module *loaded)
+{
+	loaded->module.init_text = 0;
+	loaded->module.init_text_size = 0;
+}
+
+/*
  * Reads the module at `va` without its tables. NULL if it cannot be read or is not complete. One
  * read tells whether the module is known: the list is read often while modules come and go.
  */
@@ -491,6 +503,9 @@ static struct loaded_module *read_module(const struct vms_linux_modules *modules
 	    !vms_member_read(memory, kallsyms, &modules->symtab, &loaded->symtab) ||
 	    !vms_member_read(memory, kallsyms, &modules->num_symtab, &loaded->n_symbols))
 		loaded->n_symbols = 0;
+	else if (vms_member_there(&modules->core_kallsyms) &&
+		 kallsyms == va + modules->core_kallsyms.offset)
+		forget_init_code(loaded);
 	return loaded;
 }
 
@@ -507,7 +522,8 @@ static bool is_same_module(const struct loaded_module *a, const struct loaded_mo
 {
 	return !a->is_torn && a->va == b->va && a->symtab == b->symtab &&
 	       a->n_symbols == b->n_symbols && a->n_regions == b->n_regions &&
-	       has_same_regions(a, b) && strcmp(a->module.name, b->module.name) == 0;
+	       a->module.init_text == b->module.init_text && has_same_regions(a, b) &&
+	       strcmp(a->module.name, b->module.name) == 0;
 }
 
 /* Takes the same module out of the old list. NULL if the module is new or has changed. */

@@ -251,8 +251,8 @@ struct vms_agent_rings {
 	/*
 	 * A vCPU asks for a look by incrementing `looks`, and announces it over the socket. It
 	 * waits for some seconds at most until the client has looked at the guest. The client
-	 * answers with START if something is new, and by writing into `looked` what `looks` was
-	 * when it began to look.
+	 * writes into `looking` what `looks` is when it begins to look. It answers with START if
+	 * something is new, and by writing that number into `looked`. START itself writes it, too.
 	 */
 	_Atomic uint32_t looks, looked;
 	/* For probes: the last number of a hit. It may be above `max_hits`. */
@@ -262,6 +262,7 @@ struct vms_agent_rings {
 	 * client over the socket.
 	 */
 	_Atomic uint32_t sleeps;
+	_Atomic uint32_t looking; /* see `looks` */
 	struct vms_agent_ring ring[];
 };
 
