@@ -19,6 +19,20 @@ struct vms_recorded_file {
 	struct vms_binary *binary;	  /* made of this code; NULL: not made, or no code */
 };
 
+enum vms_recorded_event_kind { VMS_RECORDED_PROCESS, VMS_RECORDED_MAPPING };
+
+/* An event of a process: a birth, a program, or a mapping. */
+struct vms_recorded_event {
+	uint64_t time_ns;
+	enum vms_recorded_event_kind kind;
+	uint32_t pid, parent;
+	char comm[VMS_COMM_SIZE];
+	const char *container; /* "": none; NULL: that of before, or of the parent */
+	uint64_t start, end, offset, file;
+};
+
+#define VMS_RECORDED_CPUS_LIMIT 4096
+
 /* A stack on a CPU, and how many samples have it. */
 struct vms_recorded_stack {
 	uint32_t space, cpu;
@@ -55,18 +69,15 @@ struct vms_recorded_moment {
 	uint32_t pid, tid;
 };
 
-/* Decodes a stack as a sample, without time and thread. */
-void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_sample_record *ret);
-
 /* The name of a guest's kernel beside a host's. */
 #define VMS_GUEST_KERNEL "guest kernel"
 
 /* What a session has recorded of a host, or of a guest. */
 struct vms_recorded_system {
 	bool has_session;
-	GHashTable *processes;	/* pid to struct process */
+	GHashTable *processes;	/* pid to process, see recording_processes.c */
 	GHashTable *files;	/* struct vms_recorded_file by number */
-	GArray *process_events; /* struct process_event */
+	GArray *process_events; /* struct vms_recorded_event */
 	GArray *moments;	/* struct vms_recorded_moment, in the order of the file */
 	struct vms_symbol_table *kernel;
 	char *name, *release, *version, *machine, *host;
@@ -98,6 +109,50 @@ struct vms_recording {
 	uint64_t first_ns, last_ns;
 	guint n_mappings; /* of all processes and generations */
 };
+
+/* ---- recording_records.c ----------------------------------------------------------- */
+
+/* Reads all records but samples. Fills both systems, and notes the damages. */
+void vms_recording_read_records(struct vms_recording *recording);
+/* Returns the file with this number, and makes it if it is new. */
+struct vms_recorded_file *vms_recorded_file_get(struct vms_recorded_system *system,
+						uint64_t number);
+/* Returns the symbols of the kernel of a system. */
+struct vms_symbol_table *vms_recorded_kernel(const struct vms_recording *recording,
+					     struct vms_recorded_system *system);
+
+/* ---- recording_processes.c --------------------------------------------------------- */
+
+GHashTable *vms_recorded_processes_new(void);
+/* Gives the processes of a system their mappings over time, in the symbolizer. */
+void vms_recording_map_processes(struct vms_recording *recording,
+				 struct vms_recorded_system *system);
+/*
+ * Makes the symbols of the kernels known: those of a host, or of a guest alone, are the kernel's.
+ * Beside a host, those of a guest are loaded code.
+ */
+void vms_recording_map_kernels(struct vms_recording *recording);
+/*
+ * Notes that a process has a sample. Returns the address space of its mappings at that time, or
+ * VMS_NO_SPACE.
+ */
+uint32_t vms_recorded_process_note_sample(struct vms_recording *recording,
+					  struct vms_recorded_system *system, uint32_t pid,
+					  uint64_t time_ns, bool has_user);
+/* Counts processes with samples, and those of them whose mappings are missing. */
+void vms_recorded_processes_count(const struct vms_recorded_system *system,
+				  struct vms_recording_stats *stats);
+
+/* ---- recording_stacks.c ------------------------------------------------------------ */
+
+/* For struct vms_recorded_stack, which it owns. */
+GHashTable *vms_recorded_stacks_new(void);
+/* Counts the stacks of all samples. */
+void vms_recording_count_stacks(struct vms_recording *recording);
+/* Decodes a stack as a sample, without time and thread. */
+void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_sample_record *ret);
+
+/* ---- recording_join.c -------------------------------------------------------------- */
 
 /* Makes the stacks of a host's samples contain what the guest executed. */
 void vms_recording_join(struct vms_recording *recording);
