@@ -4,9 +4,6 @@
 
 #include "machine/kvm/holder.h"
 
-/* A line of /proc/PID/task/TID/schedstat: three numbers. */
-#define VMS_KVM_SCHEDULE_SIZE 72
-
 /*
  * STOPPING: the thread was asked to stop, and has not said yet that it has. WATCHED: it is not
  * stopped, but sleeps in its monitor's code; if it has run at the end of the hold, that counts as
@@ -20,9 +17,10 @@ struct vms_kvm_watch {
 	uint32_t number; /* of the hold that is under way */
 	pid_t tid;	 /* whose file `call` is; 0: none */
 	int call;	 /* /proc/PID/task/TID/syscall */
-	/* What that file said when the thread was let go or read last; "": it was not yet. */
-	char seen_schedule[VMS_KVM_SCHEDULE_SIZE];
-	int schedule; /* /proc/PID/task/TID/schedstat, or -1 */
+	int schedule;	 /* /proc/PID/task/TID/schedstat, or -1 */
+	/* How often it had got a processor when it was stopped or read last; 0: not known. */
+	uint64_t seen_turns;
+	unsigned n_unpolled; /* how many holds are not to poll for the stop */
 
 	int signal; /* that the thread was about to get when it stopped; 0: none */
 	uint64_t wanted_ns, begin_ns, not_before_ns, refused_ns;

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
@@ -42,9 +43,10 @@
 #define SEIZE_NS (100 * MILLISECOND)
 /*
  * How long to poll for a thread's stop before sleeping until a signal tells of it. A thread that is
- * on this processor cannot stop meanwhile.
+ * on this processor cannot stop meanwhile: after a poll in vain so many holds of it do without.
  */
-#define SPIN_NS (30 * MICROSECOND)
+#define SPIN_NS	   (30 * MICROSECOND)
+#define SPIN_AGAIN 16
 /* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
 #define TOOL_POLL_NS (200 * MILLISECOND)
 /* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
@@ -133,30 +135,28 @@ static void answer(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 }
 
 /*
- * Reads what the scheduler counts of a thread: its time on a processor and in a queue, and how
- * often it got a processor (Documentation/scheduler/sched-stats.rst). "" where the kernel does not
- * count.
+ * How often a thread has got a processor, by its third number in schedstat
+ * (Documentation/scheduler/sched-stats.rst). 0 where the kernel does not count.
  */
-static void read_schedule(const struct vms_kvm_watch *watch, char text[VMS_KVM_SCHEDULE_SIZE])
+static uint64_t read_turns(const struct vms_kvm_watch *watch)
 {
-	ssize_t n = watch->schedule < 0
-			    ? 0
-			    : pread(watch->schedule, text, VMS_KVM_SCHEDULE_SIZE - 1, 0);
+	char text[72]; /* three numbers */
+	ssize_t n = watch->schedule < 0 ? 0 : pread(watch->schedule, text, sizeof(text) - 1, 0);
 	text[MAX(n, 0)] = 0;
+	const char *last = strrchr(text, ' ');
+	return last ? strtoull(last, NULL, 10) : 0;
 }
 
-/* True if the thread has not executed anything since `seen_schedule` was read. */
+/* True if the thread has not executed anything since `seen_turns` was read. */
 static bool has_not_run(const struct vms_kvm_watch *watch)
 {
-	char text[VMS_KVM_SCHEDULE_SIZE];
-	read_schedule(watch, text);
-	return text[0] && strcmp(text, watch->seen_schedule) == 0;
+	const uint64_t turns = read_turns(watch);
+	return turns && turns == watch->seen_turns;
 }
 
 /* Lets the thread go. Between its stop and this, it was held. */
 static void let_go(struct vms_kvm_watch *watch)
 {
-	read_schedule(watch, watch->seen_schedule);
 	ptrace(PTRACE_DETACH, watch->tid, NULL, (void *)(intptr_t)watch->signal);
 	watch->phase = IDLE;
 	watch->signal = 0;
@@ -250,7 +250,8 @@ static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watc
 		close(watch->call);
 		return false;
 	}
-	watch->seen_schedule[0] = 0;
+	watch->seen_turns = 0;
+	watch->n_unpolled = 0;
 	watch->tid = tid;
 	watch->refused_ns = 0;
 	return watch->tid;
@@ -284,6 +285,7 @@ static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 		return;
 	}
 	watch->refused_ns = 0;
+	watch->n_unpolled -= watch->n_unpolled > 0;
 	watch->phase = STOPPING;
 	watch->begin_ns = vms_clock_now_ns();
 	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
@@ -416,8 +418,8 @@ static void judge_state(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
  * The thread has stopped. In its monitor's code it may have a lock that the whole monitor waits
  * for: there it is held only as briefly as it takes to read.
  *
- * Its state is read first. Meanwhile the kernel takes the thread off its processor, for which
- * PTRACE_GETREGS would have to wait.
+ * What needs no ptrace(2) is read first. Meanwhile the kernel takes the thread off its processor,
+ * for which PTRACE_GETREGS would have to wait.
  */
 static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 			   struct vms_kvm_watch *watch)
@@ -425,6 +427,7 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 	struct user_regs_struct regs;
 	struct page_state state = { 0 };
 	const bool is_read = slot->run_hva && read_state(holder, slot, &state);
+	watch->seen_turns = read_turns(watch);
 	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0 || (slot->run_hva && !is_read)) {
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
@@ -453,21 +456,17 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 		 struct vms_kvm_watch *watch)
 {
-	char before[VMS_KVM_SCHEDULE_SIZE], after[VMS_KVM_SCHEDULE_SIZE];
 	enum vms_thread_call call;
 	struct page_state state;
 	if (!watch->is_stored)
 		return false;
-	read_schedule(watch, before);
-	if (!before[0] || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
-	    (call == VMS_THREAD_RUNS && strcmp(before, watch->seen_schedule) != 0) ||
+	const uint64_t turns = read_turns(watch);
+	if (!turns || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
+	    (call == VMS_THREAD_RUNS && turns != watch->seen_turns) ||
 	    !read_state(holder, slot, &state) || !has_registers(slot, &state) ||
-	    state.flags & (RUN_IN_SMM | RUN_IN_NESTED))
+	    state.flags & (RUN_IN_SMM | RUN_IN_NESTED) || read_turns(watch) != turns)
 		return false;
-	read_schedule(watch, after);
-	if (strcmp(before, after) != 0)
-		return false;
-	memcpy(watch->seen_schedule, after, sizeof(watch->seen_schedule));
+	watch->seen_turns = turns;
 	slot->in_monitor = call != VMS_THREAD_RUNS;
 	return true;
 }
@@ -604,10 +603,15 @@ static uint64_t advance_slot(struct vms_kvm_holder *holder, unsigned i, bool bre
 /* True if a thread was just asked to stop: its answer comes sooner than a sleeper wakes up. */
 static bool expects_stop(const struct vms_kvm_holder *holder)
 {
-	for (unsigned i = 0; i < holder->shared->n; i++)
-		if (holder->watches[i].phase == STOPPING &&
-		    vms_clock_now_ns() - holder->watches[i].begin_ns < SPIN_NS)
+	const uint64_t now_ns = vms_clock_now_ns();
+	for (unsigned i = 0; i < holder->shared->n; i++) {
+		struct vms_kvm_watch *watch = &holder->watches[i];
+		if (watch->phase != STOPPING || watch->n_unpolled > 0)
+			continue;
+		if (now_ns - watch->begin_ns < SPIN_NS)
 			return true;
+		watch->n_unpolled = SPIN_AGAIN;
+	}
 	return false;
 }
 
