@@ -55,3 +55,14 @@ bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret)
 	ret->inode = inode;
 	return true;
 }
+
+/* "PID (NAME) STATE …"; the name may contain blanks and parentheses, no later field does. */
+const char *vms_proc_find_field(const char *stat, unsigned number)
+{
+	const char *field = strrchr(stat, ')');
+	for (unsigned i = 2; i < number && field; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	return field;
+}

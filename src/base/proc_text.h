@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parsers for lines of files in /proc (proc_pid_maps(5), proc_net(5)). The kernel writes these
- * files, but any user may choose the names in them.
+ * Parsers for lines of files in /proc (proc_pid_maps(5), proc_pid_stat(5), proc_net(5)). The kernel
+ * writes these files, but any user may choose the names in them.
  */
 #pragma once
 
@@ -35,3 +35,9 @@ struct vms_proc_tcp {
 };
 /* False if the line is no socket. */
 bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret);
+
+/*
+ * A field of /proc/PID/stat, by its number in proc_pid_stat(5), 3 or more: where it begins. NULL if
+ * there is none. Takes no lock and allocates nothing.
+ */
+const char *vms_proc_find_field(const char *stat, unsigned number);

@@ -4,10 +4,10 @@
  *
  *   stops kick|stop THREAD HERTZ
  *
- * `stop`: the thread is stopped by ptrace(2) and let go at once, again and again, with nothing read.
- * `kick`: it gets SIGUSR1, which its program handles: KVM_RUN returns, and is called again. It says
- * "ok" when it begins. At the end of its input it ends, and says how long a stop lasted: median and
- * 99th percentile, in ns.
+ * `stop`: the thread is stopped by ptrace(2) and let go at once, again and again, with nothing
+ * read. `kick`: it gets SIGUSR1, which its program handles: KVM_RUN returns, and is called again.
+ * It says "ok" when it begins. At the end of its input it ends, and says how long a stop lasted:
+ * median and 99th percentile, in ns.
  */
 #include <poll.h>
 #include <sched.h>

@@ -20,7 +20,9 @@ struct vms_kvm_watch {
 	int schedule;	 /* /proc/PID/task/TID/schedstat, or -1 */
 	/* How often it had got a processor when it was stopped or read last; 0: not known. */
 	uint64_t seen_turns;
-	unsigned n_unpolled; /* how many holds are not to poll for the stop */
+	/* How many holds are not to poll for the stop: the thread is on the holder's processor. */
+	unsigned n_unpolled;
+	bool is_far; /* it was found to be on another one, in this hold */
 
 	int signal; /* that the thread was about to get when it stopped; 0: none */
 	uint64_t wanted_ns, begin_ns, not_before_ns, refused_ns;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file_limit.h"
 #include "base/priority.h"
+#include "base/proc_text.h"
 #include "machine/host/side_process.h"
 #include "machine/kvm/thread_call.h"
 #include "machine/kvm/vcpu_regs.h"
@@ -13,6 +14,7 @@
 #include <linux/futex.h>
 #include <linux/kvm.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -43,10 +45,13 @@
 #define SEIZE_NS (100 * MILLISECOND)
 /*
  * How long to poll for a thread's stop before sleeping until a signal tells of it. A thread that is
- * on this processor cannot stop meanwhile: after a poll in vain so many holds of it do without.
+ * on this processor cannot stop meanwhile. Whether it is, is looked up when it should have stopped;
+ * if so, so many holds of it do without a poll.
  */
-#define SPIN_NS	   (30 * MICROSECOND)
+#define SPIN_NS	   (100 * MICROSECOND)
+#define LOOK_NS	   (30 * MICROSECOND)
 #define SPIN_AGAIN 16
+#define PROCESSOR  39 /* of proc_pid_stat(5): on which it was last */
 /* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
 #define TOOL_POLL_NS (200 * MILLISECOND)
 /* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
@@ -216,6 +221,17 @@ static int open_of_thread(const struct vms_kvm_holder *holder, pid_t tid, const 
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* Reads a file of a thread, as far as there is room; "" if that fails. */
+static void read_of_thread(const struct vms_kvm_holder *holder, pid_t tid, const char *name,
+			   char *text, size_t size)
+{
+	int fd = open_of_thread(holder, tid, name);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[MAX(n, 0)] = 0;
+}
+
 /*
  * True if the thread has a seccomp filter, or this cannot be known: its groups, which come first in
  * the file, may be many.
@@ -223,11 +239,7 @@ static int open_of_thread(const struct vms_kvm_holder *holder, pid_t tid, const 
 static bool may_have_filter(const struct vms_kvm_holder *holder, pid_t tid)
 {
 	char text[4096];
-	int fd = open_of_thread(holder, tid, "status");
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[MAX(n, 0)] = 0;
+	read_of_thread(holder, tid, "status", text, sizeof(text));
 	return !strstr(text, "\nSeccomp:\t0");
 }
 
@@ -286,59 +298,67 @@ static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 	}
 	watch->refused_ns = 0;
 	watch->n_unpolled -= watch->n_unpolled > 0;
+	watch->is_far = false;
 	watch->phase = STOPPING;
 	watch->begin_ns = vms_clock_now_ns();
 	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
 }
 
-/* What struct kvm_run says beside the registers. */
-struct page_state {
-	uint16_t flags;
-	uint64_t valid_regs;
+/* A row of blocks that process_vm_readv(2) copies. */
+struct copies {
+	size_t n, size; /* blocks, and bytes of all */
+	struct iovec local[1 + VMS_KVM_MAX_PREFETCH], remote[1 + VMS_KVM_MAX_PREFETCH];
 };
 
+/* One that goes on where the last one ends, on both sides, becomes a part of it: each costs time.
+ */
+static void add_copy(struct copies *copies, void *to, uint64_t from, size_t size)
+{
+	struct iovec *local = &copies->local[copies->n], *remote = &copies->remote[copies->n];
+	copies->size += size;
+	if (copies->n > 0 && (uint8_t *)local[-1].iov_base + local[-1].iov_len == to &&
+	    (uintptr_t)remote[-1].iov_base + remote[-1].iov_len == from) {
+		local[-1].iov_len += size;
+		remote[-1].iov_len += size;
+		return;
+	}
+	*local = (struct iovec) { to, size };
+	*remote = (struct iovec) { (void *)(uintptr_t)from, size };
+	copies->n++;
+}
+
 /*
- * Reads the registers and what is prefetched: all that is in the process by one call, which ends
- * before the first block that is not mapped. False if not even the registers could be read.
+ * Reads the registers, with the begin of the page that has them, and what is prefetched: all that
+ * is in the process by one call, which ends before the first block that is not mapped. False if not
+ * even the registers could be read.
  */
 static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
-		       struct page_state *state)
+		       struct kvm_run *page)
 {
-	const size_t known = 3; /* this comes first */
-	struct iovec local[3 + VMS_KVM_MAX_PREFETCH], remote[3 + VMS_KVM_MAX_PREFETCH];
-	unsigned block[VMS_KVM_MAX_PREFETCH];
-	local[0] = (struct iovec) { &state->flags, sizeof(state->flags) };
-	local[1] = (struct iovec) { &state->valid_regs, sizeof(state->valid_regs) };
-	local[2] = (struct iovec) { &slot->regs, sizeof(slot->regs) + sizeof(slot->sregs) };
-	const size_t offsets[] = { offsetof(struct kvm_run, flags),
-				   offsetof(struct kvm_run, kvm_valid_regs),
-				   offsetof(struct kvm_run, s.regs.regs) };
-	size_t n = known, size = 0;
-	for (size_t i = 0; i < known; i++) {
-		remote[i].iov_base = (void *)(uintptr_t)(slot->run_hva + offsets[i]);
-		remote[i].iov_len = local[i].iov_len;
-		size += local[i].iov_len;
-	}
+	const size_t registers_end = offsetof(struct kvm_run, s.regs.events);
+	struct copies copies;
+	size_t ends[VMS_KVM_MAX_PREFETCH]; /* of blocks, in what is copied */
+	copies.n = copies.size = 0;
+	add_copy(&copies, page, slot->run_hva, registers_end);
 	for (unsigned i = 0; i < slot->n_prefetch; i++) {
 		const struct vms_kvm_prefetch *wanted = &slot->prefetch[i];
 		slot->is_prefetched[i] =
 			wanted->hva && wanted->fd >= 0 &&
 			pread(wanted->fd, slot->prefetched[i], VMS_KVM_PREFETCH_SIZE,
 			      (off_t)wanted->file_offset) == VMS_KVM_PREFETCH_SIZE;
-		if (!wanted->hva || wanted->fd >= 0)
-			continue;
-		block[n - known] = i;
-		local[n] = (struct iovec) { slot->prefetched[i], VMS_KVM_PREFETCH_SIZE };
-		remote[n].iov_base = (void *)(uintptr_t)wanted->hva;
-		remote[n++].iov_len = VMS_KVM_PREFETCH_SIZE;
+		if (wanted->hva && wanted->fd < 0)
+			add_copy(&copies, slot->prefetched[i], wanted->hva, VMS_KVM_PREFETCH_SIZE);
+		ends[i] = copies.size;
 	}
-	ssize_t read = process_vm_readv(holder->process->pid, local, n, remote, n, 0);
-	if (read < (ssize_t)size)
+	ssize_t n = process_vm_readv(holder->process->pid, copies.local, copies.n, copies.remote,
+				     copies.n, 0);
+	if (n < (ssize_t)registers_end)
 		return false;
-	for (size_t i = known; i < n; i++) {
-		size += VMS_KVM_PREFETCH_SIZE;
-		slot->is_prefetched[block[i - known]] = (ssize_t)size <= read;
-	}
+	slot->regs = page->s.regs.regs;
+	slot->sregs = page->s.regs.sregs;
+	for (unsigned i = 0; i < slot->n_prefetch; i++)
+		if (slot->prefetch[i].hva && slot->prefetch[i].fd < 0)
+			slot->is_prefetched[i] = (ssize_t)ends[i] <= n;
 	return true;
 }
 
@@ -378,17 +398,17 @@ static void take_hold(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
  * False if another vmscope that ends has just put back what it had changed: the registers in the
  * page may be those of an exit before the last one.
  */
-static bool stores_registers(const struct page_state *state)
+static bool stores_registers(const struct kvm_run *page)
 {
-	return (state->valid_regs & STORED_SETS) == STORED_SETS;
+	return (page->kvm_valid_regs & STORED_SETS) == STORED_SETS;
 }
 
 /*
  * True if what was read of the page are the registers of the last exit. CR0 of a vCPU is never 0.
  */
-static bool has_registers(const struct vms_kvm_slot *slot, const struct page_state *state)
+static bool has_registers(const struct vms_kvm_slot *slot, const struct kvm_run *page)
 {
-	return stores_registers(state) && slot->sregs.apic_base != VMS_KVM_NOT_STORED &&
+	return stores_registers(page) && slot->sregs.apic_base != VMS_KVM_NOT_STORED &&
 	       slot->sregs.cr0;
 }
 
@@ -397,16 +417,16 @@ static bool has_registers(const struct vms_kvm_slot *slot, const struct page_sta
  * read.
  */
 static void judge_state(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
-			const struct page_state *state)
+			const struct kvm_run *page)
 {
-	bool known = watch->is_stored = has_registers(slot, state);
+	bool known = watch->is_stored = has_registers(slot, page);
 	if (!known && slot->in_monitor)
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS); /* since before bits were set */
-	else if (!known && (!stores_registers(state) || ++watch->tries < STORE_TRIES))
+	else if (!known && (!stores_registers(page) || ++watch->tries < STORE_TRIES))
 		try_again(slot, watch, VMS_KVM_NO_REGS, AWAY_NS);
 	else if (!known)
 		give_up(slot, watch, VMS_KVM_NO_REGS);
-	else if (!(state->flags & (RUN_IN_SMM | RUN_IN_NESTED)))
+	else if (!(page->flags & (RUN_IN_SMM | RUN_IN_NESTED)))
 		take_hold(slot, watch);
 	else if (++watch->tries < GUEST_TRIES)
 		try_again(slot, watch, VMS_KVM_OTHER_GUEST, AWAY_NS);
@@ -418,20 +438,20 @@ static void judge_state(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
  * The thread has stopped. In its monitor's code it may have a lock that the whole monitor waits
  * for: there it is held only as briefly as it takes to read.
  *
- * What needs no ptrace(2) is read first. Meanwhile the kernel takes the thread off its processor,
- * for which PTRACE_GETREGS would have to wait.
+ * Its state is read first. Meanwhile the kernel takes the thread off its processor, for which
+ * PTRACE_GETREGS would have to wait.
  */
 static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 			   struct vms_kvm_watch *watch)
 {
 	struct user_regs_struct regs;
-	struct page_state state = { 0 };
-	const bool is_read = slot->run_hva && read_state(holder, slot, &state);
-	watch->seen_turns = read_turns(watch);
+	struct kvm_run page;
+	const bool is_read = slot->run_hva && read_state(holder, slot, &page);
 	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0 || (slot->run_hva && !is_read)) {
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
+	watch->seen_turns = read_turns(watch); /* it is off its processor now */
 	/* A worker of the kernel's has the registers of who made it, without a stack. */
 	bool runs = regs.rsp && regs.orig_rax == SYS_ioctl && regs.rsi == VMS_KVM_RUN;
 	bool waits = vms_thread_waits_without_limit(regs.orig_rax, regs.rsi, regs.r10);
@@ -443,7 +463,7 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 	else if (runs && !runs_this_vcpu(slot))
 		give_up(slot, watch, VMS_KVM_OTHER_THREAD);
 	else if (runs || waits || !(atomic_load(&slot->wanted) & VMS_KVM_PIN))
-		judge_state(slot, watch, &state);
+		judge_state(slot, watch, &page);
 	else
 		try_again(slot, watch, VMS_KVM_AWAY, AWAY_NS);
 }
@@ -457,14 +477,17 @@ static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 		 struct vms_kvm_watch *watch)
 {
 	enum vms_thread_call call;
-	struct page_state state;
+	struct kvm_run page;
 	if (!watch->is_stored)
 		return false;
 	const uint64_t turns = read_turns(watch);
 	if (!turns || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
 	    (call == VMS_THREAD_RUNS && turns != watch->seen_turns) ||
-	    !read_state(holder, slot, &state) || !has_registers(slot, &state) ||
-	    state.flags & (RUN_IN_SMM | RUN_IN_NESTED) || read_turns(watch) != turns)
+	    !read_state(holder, slot, &page))
+		return false;
+	watch->is_stored = has_registers(slot, &page);
+	if (!watch->is_stored || page.flags & (RUN_IN_SMM | RUN_IN_NESTED) ||
+	    read_turns(watch) != turns)
 		return false;
 	watch->seen_turns = turns;
 	slot->in_monitor = call != VMS_THREAD_RUNS;
@@ -499,7 +522,7 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 	if (!open_thread(holder, watch, atomic_load(&slot->tid)))
 		give_up(slot, watch, lacks_files() ? VMS_KVM_NO_FILES : VMS_KVM_THREAD_GONE);
 	else if (!read_call(watch, &call) ||
-		 (slot->run_hva && !want_registers(holder, slot, watch)))
+		 (slot->run_hva && !watch->is_stored && !want_registers(holder, slot, watch)))
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 	else if (hold_by_peeking(holder, slot, watch, call))
 		return;
@@ -600,18 +623,34 @@ static uint64_t advance_slot(struct vms_kvm_holder *holder, unsigned i, bool bre
 	return watch->phase == IDLE ? watch->not_before_ns : UINT64_MAX;
 }
 
-/* True if a thread was just asked to stop: its answer comes sooner than a sleeper wakes up. */
+/* True if the thread was on this processor last. */
+static bool is_near(const struct vms_kvm_holder *holder, const struct vms_kvm_watch *watch)
+{
+	char text[1024];
+	read_of_thread(holder, watch->tid, "stat", text, sizeof(text));
+	const char *processor = vms_proc_find_field(text, PROCESSOR);
+	return processor && atoi(processor) == sched_getcpu();
+}
+
+/* True if its stop is worth to poll for: it comes sooner than a sleeper wakes up. */
+static bool stops_soon(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch)
+{
+	if (watch->phase != STOPPING || watch->n_unpolled > 0)
+		return false;
+	const uint64_t waited_ns = vms_clock_now_ns() - watch->begin_ns;
+	if (waited_ns > LOOK_NS && !watch->is_far) {
+		watch->is_far = !is_near(holder, watch);
+		watch->n_unpolled = watch->is_far ? 0 : SPIN_AGAIN;
+	}
+	return watch->n_unpolled == 0 && waited_ns < SPIN_NS;
+}
+
+/* True if a thread was just asked to stop, and that is polled for. */
 static bool expects_stop(const struct vms_kvm_holder *holder)
 {
-	const uint64_t now_ns = vms_clock_now_ns();
-	for (unsigned i = 0; i < holder->shared->n; i++) {
-		struct vms_kvm_watch *watch = &holder->watches[i];
-		if (watch->phase != STOPPING || watch->n_unpolled > 0)
-			continue;
-		if (now_ns - watch->begin_ns < SPIN_NS)
+	for (unsigned i = 0; i < holder->shared->n; i++)
+		if (stops_soon(holder, &holder->watches[i]))
 			return true;
-		watch->n_unpolled = SPIN_AGAIN;
-	}
 	return false;
 }
 

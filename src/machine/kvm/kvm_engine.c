@@ -7,6 +7,7 @@
 #include "machine/kvm/kvm_machine.h"
 #include "machine/kvm/obstacle.h"
 #include "machine/kvm/vcpu_regs.h"
+#include <stdlib.h>
 
 #define MILLISECOND UINT64_C(1000000)
 /* How long to try to hold a vCPU, which may be in its monitor's code for a while. */
@@ -116,13 +117,23 @@ static bool has_holder_file(const struct vms_kvm_machine *kvm, int fd)
 	return fd < 0;
 }
 
-/* Tells what to prefetch. Called before the hold is requested. */
+static int compare_places(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/*
+ * Tells what to prefetch. Called before the hold is requested. Blocks that follow each other in
+ * memory do so in the list: the holder reads them at once.
+ */
 static void write_prefetch_list(struct vms_kvm_machine *kvm, unsigned vcpu)
 {
 	struct vms_kvm_slot *slot = slot_of(kvm, vcpu);
 	struct vms_kvm_hold *hold = &kvm->holds[vcpu];
 	hold->prefetch = hold->next_prefetch;
 	hold->next_prefetch.n = 0;
+	qsort(hold->prefetch.pa, hold->prefetch.n, sizeof(*hold->prefetch.pa), compare_places);
 	for (unsigned i = 0; i < hold->prefetch.n; i++) {
 		struct vms_ram_source source;
 		vms_ram_locate(vms_kvm_ram(kvm), hold->prefetch.pa[i], VMS_KVM_PREFETCH_SIZE,

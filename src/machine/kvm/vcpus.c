@@ -173,14 +173,10 @@ int vms_kvm_parse_thread_name(const char *name)
 	return -1;
 }
 
-/* How long it has executed a guest's code, in clock ticks: field 43, of which 3 is the state. */
+/* How long it has executed a guest's code, in clock ticks. */
 static uint64_t guest_time(const char *stat)
 {
-	const char *field = strrchr(stat, ')');
-	for (unsigned i = 2; i < 43 && field; i++) {
-		field = strchr(field, ' ');
-		field = field ? field + 1 : NULL;
-	}
+	const char *field = vms_proc_find_field(stat, 43);
 	return field ? g_ascii_strtoull(field, NULL, 10) : 0;
 }
 
