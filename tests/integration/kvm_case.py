@@ -56,8 +56,8 @@ def holders(monitor):
     found = []
     for comm in pathlib.Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
-            if comm.read_text() == "vms-holder\n":
-                command = (comm.parent / "cmdline").read_bytes().decode()
+            if comm.read_bytes() == b"vms-holder\n":
+                command = (comm.parent / "cmdline").read_text(errors="replace")
                 if str(monitor.pid) in re.split(r"[\0,]", command):
                     found.append(int(comm.parent.name))
     return found

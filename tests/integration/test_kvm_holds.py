@@ -50,6 +50,14 @@ class TestHolding(Case):
             counts_on(monitor, vcpu)
         self.check_after(monitor)
 
+    def test_two_machines(self):
+        """Nothing tells whose a vCPU is, also if no number is there twice."""
+        monitor = self.start(COUNTS, second=True)
+        run = self.vmscope("regs", monitor, check=False)
+        self.assertEqual(run.status, 1)
+        self.assertIn("runs several machines", run.err)
+        self.check_after(monitor)
+
     def test_halted_in_its_monitor(self):
         """Since before vmscope came: then nobody has its registers but KVM."""
         monitor = self.start(HALTS, user_halt=True)

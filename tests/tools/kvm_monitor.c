@@ -11,13 +11,15 @@
  *   --memfd                 both in one shared file, else private and anonymous, one mapping each
  *   --one                   with the file's or mapping's parts in one piece, low and high behind it
  *   --reversed              the same, with the high part first
- *   --duplicate             each vCPU's descriptor twice, as Firecracker has it
+ *   --duplicate             each vCPU's descriptor twice, as Firecracker has it, and the machine's,
+ * as crosvm has it
  *   --seccomp               threads of vCPUs may not call restart_syscall(2), as Cloud Hypervisor's
  *   --userfaultfd           memory is registered with a userfaultfd that nobody serves; untouched
  * pages
  *   --saved FILE            memory is this file's, by guest-physical address, instead of a guest of
  * ours; vCPUs are paused from the beginning, and their pages say what the lines `VCPU REGISTER
  * VALUE` of FILE.regs say: as if they had just been kicked
+ *   --second                another machine in the same process, with vCPU 100, which never runs
  *   --user-halt             HLT comes to the monitor, which lets the thread wait; else the kernel
  * waits
  *
@@ -73,7 +75,7 @@ struct vcpu {
 
 static struct {
 	int low, high;
-	gboolean memfd, one, reversed, duplicate, seccomp, userfaultfd, user_halt;
+	gboolean memfd, one, reversed, duplicate, seccomp, userfaultfd, user_halt, second;
 	char *saved;
 	int kvm, vm;
 	uint8_t *low_at, *high_at;
@@ -382,6 +384,16 @@ static void set_saved_registers(const struct vcpu *vcpu)
 	vcpu->run->kvm_valid_regs = KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS;
 }
 
+static void add_second_machine(void)
+{
+	const int vm = ioctl(monitor.kvm, KVM_CREATE_VM, 0);
+	const size_t size = (size_t)ioctl(monitor.kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+	const int fd = ioctl(vm, KVM_CREATE_VCPU, 100UL);
+	require(vm >= 0 && fd >= 0 &&
+			mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED,
+		"second machine");
+}
+
 static void add_vcpu(int mode)
 {
 	struct vcpu *vcpu = &monitor.vcpus[monitor.n];
@@ -527,6 +539,7 @@ static void parse_options(int *argc, char ***argv)
 		{ "seccomp", 0, 0, G_OPTION_ARG_NONE, &monitor.seccomp, NULL, NULL },
 		{ "userfaultfd", 0, 0, G_OPTION_ARG_NONE, &monitor.userfaultfd, NULL, NULL },
 		{ "saved", 0, 0, G_OPTION_ARG_FILENAME, &monitor.saved, NULL, NULL },
+		{ "second", 0, 0, G_OPTION_ARG_NONE, &monitor.second, NULL, NULL },
 		{ "user-halt", 0, 0, G_OPTION_ARG_NONE, &monitor.user_halt, NULL, NULL },
 		{ NULL }
 	};
@@ -564,6 +577,10 @@ int main(int argc, char **argv)
 	}
 	if (monitor.userfaultfd)
 		register_userfaultfd();
+	if (monitor.duplicate)
+		require(fcntl(monitor.vm, F_DUPFD_CLOEXEC, 0) >= 0, "dup");
+	if (monitor.second)
+		add_second_machine();
 	for (int i = 2; i < argc; i++)
 		add_vcpu(strcmp(argv[i], "none") == 0 ? -1 : atoi(argv[i]));
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -89,11 +89,22 @@ static void test_tcp(void)
 		g_assert_false(vms_proc_parse_tcp(wrong[i], &entry));
 }
 
+static void test_field(void)
+{
+	const char *stat = "7 (a) R (b) S 1 22 333";
+	g_assert_cmpstr(vms_proc_find_field(stat, 3), ==, "S 1 22 333");
+	g_assert_cmpstr(vms_proc_find_field(stat, 6), ==, "333");
+	g_assert_null(vms_proc_find_field(stat, 7));
+	g_assert_null(vms_proc_find_field("", 3));
+	g_assert_null(vms_proc_find_field("7 (a)", 3));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/proc-text/mapping", test_mapping);
 	g_test_add_func("/proc-text/unix", test_unix);
 	g_test_add_func("/proc-text/tcp", test_tcp);
+	g_test_add_func("/proc-text/field", test_field);
 	return g_test_run();
 }

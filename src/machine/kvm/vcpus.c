@@ -4,12 +4,15 @@
 #include "base/proc_text.h"
 #include "machine/host/proc_path.h"
 #include "machine/kvm/thread_call.h"
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 
+#define VM_FILE	  "anon_inode:kvm-vm"
 #define VCPU_FILE "anon_inode:kvm-vcpu:"
 
 static struct vms_kvm_vcpu *vcpu_at(GArray *vcpus, guint i)
@@ -59,9 +62,23 @@ static void add_descriptor(GArray *vcpus, unsigned number, int fd)
 		vcpu->fds[vcpu->n_fds++] = fd;
 }
 
-/* False if this user may not see the open files. */
-static bool list_descriptors(pid_t pid, GArray *vcpus)
+/*
+ * True if both are known to be of different open files: kcmp(2). A monitor may have a descriptor
+ * of its machine twice.
+ */
+static bool are_different_files(pid_t pid, int a, int b)
 {
+	return syscall(SYS_kcmp, pid, pid, KCMP_FILE, a, b) > 0;
+}
+
+/*
+ * Lists the vCPUs that the process has open. *one is false if they may be of several machines.
+ * False if this user may not see the open files.
+ */
+static bool list_descriptors(pid_t pid, GArray *vcpus, bool *one)
+{
+	int machine = -1;
+	*one = true;
 	g_autofree char *path = vms_host_process_path(pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *fd;
@@ -71,6 +88,10 @@ static bool list_descriptors(pid_t pid, GArray *vcpus)
 		unsigned number;
 		if (parse_file(target, &number))
 			add_descriptor(vcpus, number, atoi(fd));
+		if (g_strcmp0(target, VM_FILE) != 0)
+			continue;
+		*one &= machine < 0 || !are_different_files(pid, machine, atoi(fd));
+		machine = atoi(fd);
 	}
 	return directory;
 }
@@ -111,7 +132,8 @@ static int compare_numbers(const void *a, const void *b)
 GArray *vms_kvm_list_vcpus(pid_t pid, GError **error)
 {
 	g_autoptr(GArray) vcpus = g_array_new(FALSE, FALSE, sizeof(struct vms_kvm_vcpu));
-	if (!list_descriptors(pid, vcpus)) {
+	bool one;
+	if (!list_descriptors(pid, vcpus, &one)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
 			    "cannot see the open files of process %d: run as the user that runs "
 			    "it, or as root",
@@ -123,12 +145,15 @@ GArray *vms_kvm_list_vcpus(pid_t pid, GError **error)
 			    "process %d has no vCPU of KVM open", (int)pid);
 		return NULL;
 	}
-	if (vcpus->len > VMS_KVM_VCPUS_MAX || !list_run_pages(pid, vcpus)) {
+	if (vcpus->len > VMS_KVM_VCPUS_MAX) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-			    vcpus->len > VMS_KVM_VCPUS_MAX
-				    ? "process %d has too many vCPUs"
-				    : "process %d runs several machines: their vCPUs cannot be "
-				      "told apart",
+			    "process %d has too many vCPUs", (int)pid);
+		return NULL;
+	}
+	if (!list_run_pages(pid, vcpus) || !one) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			    "process %d runs several machines: nothing tells whose vCPUs its "
+			    "vCPUs are",
 			    (int)pid);
 		return NULL;
 	}
