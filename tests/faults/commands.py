@@ -50,6 +50,8 @@ COMMANDS = {command.name: command for command in (
     Command("stack-kvm", "kvm", ("stack",), None, 0.1, 1),
     Command("regs-kvm", "kvm", ("regs",), None, 0.1, 1),
     Command("core-kvm", "kvm", HELD, "core", 1, 2),
+    Command("flow-kvm", "kvm-stub", FLOW, "hits", 2.2, 3),
+    Command("regs-stub-kvm", "kvm-stub", ("regs",), None, 0.1, 1),
     Command("sample-monitor", "monitor", SAMPLE, "report.svg", 2.2, 3),
     Command("record-host-monitor", "monitor", BOTH, "recording", 2.2, 1),
     Command("top-monitor", "monitor", TOP, "top.json", 2.2, 1),

@@ -21,8 +21,9 @@ FAULTS = {}
 ALL = guest.ENGINES
 KVM = ("kvm", "monitor")
 QMP = ("stub", "agent")
-QEMU = ("stub", "agent", "gdb", "kvm")
-OWNED = (*QMP, *KVM)  # those that know whether its owner has paused a machine
+BY_KVM = (*KVM, "kvm-stub")  # whose guest needs it
+QEMU = ("stub", "agent", "gdb", "kvm", "kvm-stub")
+OWNED = (*QMP, *BY_KVM)  # those that know whether its owner has paused a machine
 TCG = (*QMP, "gdb")  # whose guest has a disk, and can sleep, restart and be moved
 
 

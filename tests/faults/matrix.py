@@ -70,7 +70,7 @@ class Player:
         self._guest = self._kind = None
 
     def _take_guest(self, task):
-        if task.command.engine in faults.KVM and not testbed.have_kvm():
+        if task.command.engine in faults.BY_KVM and not testbed.have_kvm():
             raise faults.Skipped("there is no /dev/kvm")
         kind = (task.fault.linux, task.command.engine)
         if self._guest and (task.fault.fresh or self._kind != kind):

@@ -44,7 +44,7 @@ def kill_and_next(round_):
     round_.finish()
 
 
-@fault(engines=TCG, short=1)
+@fault(engines=(*TCG, "kvm-stub"), short=1)
 def kill_with_watchdog(round_):
     """kill -9 of vmscope and its watchdog; the next vmscope puts right what is left."""
     round_.start()
@@ -57,7 +57,7 @@ def kill_with_watchdog(round_):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     round_.process.wait()
-    round_.start(command=commands.COMMANDS[{"stub": "regs", "agent": "stack-agent",
+    round_.start(command=commands.COMMANDS[{"stub": "regs", "kvm-stub": "regs", "agent": "stack-agent",
                                             "gdb": "regs-gdb"}[round_.command.engine]])
 
 

@@ -55,6 +55,23 @@ static void test_futex(void)
 	g_assert_false(vms_thread_waits_without_limit(UINT64_MAX, 0, 0));
 }
 
+static void check_description(const char *text, const char *expected)
+{
+	g_autofree char *described = vms_thread_call_describe(text);
+	g_assert_cmpstr(described, ==, expected);
+}
+
+static void test_descriptions(void)
+{
+	g_autofree char *asleep =
+		g_strdup_printf("%d 0x0 0x0 0x7f00 0x0 0x0 0x0 0x1 0x1\n", SYS_clock_nanosleep);
+	check_description(asleep, "clock_nanosleep(2)");
+	check_description("9999 0x0", "system call 9999");
+	check_description("running\n", "its own code");
+	check_description("-1 0x7ffc0000 0x7f0000001000\n", "its own code");
+	check_description("", "its own code");
+}
+
 static void test_names(void)
 {
 	static const struct {
@@ -84,6 +101,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/kvm-threads/calls", test_calls);
 	g_test_add_func("/kvm-threads/kernel-worker", test_kernel_worker);
 	g_test_add_func("/kvm-threads/futex", test_futex);
+	g_test_add_func("/kvm-threads/descriptions", test_descriptions);
 	g_test_add_func("/kvm-threads/names", test_names);
 	return g_test_run();
 }

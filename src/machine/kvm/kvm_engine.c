@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "machine/kvm/kvm_machine.h"
 #include "machine/kvm/obstacle.h"
+#include "machine/kvm/thread_call.h"
 #include "machine/kvm/vcpu_regs.h"
 #include <stdlib.h>
 
@@ -50,6 +51,25 @@ static bool set_hold_error(struct vms_kvm_machine *kvm, unsigned vcpu, enum vms_
 	return false;
 }
 
+/*
+ * Its thread was in its monitor's code for as long as this program may wait, each time that it was
+ * looked at.
+ */
+static bool set_away_error(struct vms_kvm_machine *kvm, unsigned vcpu, GError **error)
+{
+	const pid_t thread = kvm->qemu.machine.vcpu_threads[vcpu];
+	g_autofree char *path = g_strdup_printf("/proc/%d/task/%d/syscall",
+						(int)kvm->qemu.process.pid, (int)thread);
+	g_autofree char *text = NULL;
+	g_file_get_contents(path, &text, NULL, NULL);
+	g_autofree char *call = vms_thread_call_describe(text ? text : "");
+	g_autofree char *why = g_strdup_printf(
+		"its thread %d does not come back from its monitor to the guest, and may not be "
+		"stopped there. It is in %s now: try again when it has done that",
+		(int)thread, call);
+	return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT, why, error);
+}
+
 static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
 			    enum vms_kvm_outcome outcome, GError **error)
 {
@@ -78,9 +98,7 @@ static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
 			return set_hold_error(kvm, vcpu, VMS_ERROR_WAITING,
 					      "it seems to wait for another vCPU that is held",
 					      error);
-		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
-				      "its thread does something else than to run the guest",
-				      error);
+		return set_away_error(kvm, vcpu, error);
 	case VMS_KVM_QUEUED:
 		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
 				      "its thread has not got a processor since it was held last: "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/kvm/thread_call.h"
 
+#include <glib.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -67,4 +68,42 @@ enum vms_thread_call vms_thread_call_parse(const char *text, int *fd)
 	return vms_thread_waits_without_limit(fields[NUMBER], arguments[1], arguments[3])
 		       ? VMS_THREAD_WAITS
 		       : VMS_THREAD_AWAY;
+}
+
+/* In which threads of monitors are found asleep. */
+static const struct {
+	uint64_t number;
+	const char *name;
+} waiting_calls[] = {
+#ifdef SYS_poll /* not on every architecture */
+	{ SYS_poll, "poll" },
+	{ SYS_select, "select" },
+	{ SYS_epoll_wait, "epoll_wait" },
+#endif
+	{ SYS_read, "read" },
+	{ SYS_write, "write" },
+	{ SYS_ppoll, "ppoll" },
+	{ SYS_pselect6, "pselect6" },
+	{ SYS_epoll_pwait, "epoll_pwait" },
+	{ SYS_nanosleep, "nanosleep" },
+	{ SYS_clock_nanosleep, "clock_nanosleep" },
+	{ SYS_futex, "futex" },
+	{ SYS_ioctl, "ioctl" },
+	{ SYS_fsync, "fsync" },
+	{ SYS_fdatasync, "fdatasync" },
+	{ SYS_pread64, "pread" },
+	{ SYS_pwrite64, "pwrite" },
+	{ SYS_preadv, "preadv" },
+	{ SYS_pwritev, "pwritev" },
+};
+
+char *vms_thread_call_describe(const char *text)
+{
+	uint64_t number;
+	if (!read_number(text, &number))
+		return g_strdup("its own code");
+	for (size_t i = 0; i < G_N_ELEMENTS(waiting_calls); i++)
+		if (waiting_calls[i].number == number)
+			return g_strdup_printf("%s(2)", waiting_calls[i].name);
+	return g_strdup_printf("system call %" G_GUINT64_FORMAT, number);
 }

@@ -36,6 +36,12 @@ enum vms_thread_call {
 enum vms_thread_call vms_thread_call_parse(const char *text, int *fd);
 
 /*
+ * What a thread does, by the content of that file: "clock_nanosleep(2)", "system call 999", or "its
+ * own code". Newly allocated.
+ */
+char *vms_thread_call_describe(const char *text);
+
+/*
  * True if a thread that has stopped in this system call, with these registers of x86-64, waits in
  * futex(2) without a time limit.
  */
