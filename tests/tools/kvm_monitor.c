@@ -268,9 +268,12 @@ static void *run_vcpu_thread(void *data)
 	if (monitor.seccomp)
 		forbid_restart();
 	atomic_store(&vcpu->tid, (pid_t)syscall(SYS_gettid));
-	while (!atomic_load(&vcpu->is_ending)) {
+	for (;;) {
+		/* First: a kick that comes after the looks at what it is for is not lost. */
+		__atomic_store_n(&vcpu->run->immediate_exit, 0, __ATOMIC_SEQ_CST);
+		if (atomic_load(&vcpu->is_ending))
+			break;
 		wait_while_paused(vcpu);
-		vcpu->run->immediate_exit = 0;
 		if (ioctl(vcpu->fd, KVM_RUN, 0) == 0)
 			emulate_exit(vcpu);
 		else if (errno != EINTR)
