@@ -5,13 +5,15 @@
  */
 #include "commands.h"
 #include "recorder.h"
+#include "recording_room.h"
 #include "values.h"
 #include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#define DEFAULT_HZ  99
-#define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
+#define DEFAULT_HZ    99
+#define UNKNOWN_SHARE 10 /* more than a tenth is worth a warning */
+#define BUFFER_HELP   "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
 	char *hz, *period_us, *instructions, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
@@ -177,7 +179,7 @@ static bool make_sessions(struct session *session, const struct options *options
 /* ---- the run ---------------------------------------------------------------------- */
 
 /* Adds the names to what was written, and says how many samples there are. */
-static bool write_names(const struct session *session, struct vms_outfile *file,
+static bool write_names(struct session *session, struct vms_outfile *file,
 			struct vms_recording_stats *stats, GError **error)
 {
 	g_autofree char *link = vms_outfile_link(file);
@@ -185,9 +187,30 @@ static bool write_names(const struct session *session, struct vms_outfile *file,
 	g_autoptr(vms_recording) recording = vms_recording_load(link, error);
 	if (!recording)
 		return false;
-	vms_recording_get_stats(recording, stats);
 	vms_recording_write_names(recording, session->debug_files, names);
-	return vms_outfile_write(file, names->data, names->len, error);
+	if (!recording_add_names(file, names, error))
+		return false;
+	if (vms_outfile_is_full(file)) { /* there may be less in it now */
+		session->status = 1;
+		vms_recording_free(g_steal_pointer(&recording));
+		recording = vms_recording_load(link, error);
+	}
+	if (recording)
+		vms_recording_get_stats(recording, stats);
+	return recording;
+}
+
+/* The guest's part of a recording with its machine: how much of it is not known, and why. */
+static void tell_unknown(const struct vms_recording_stats *stats)
+{
+	const uint64_t unknown = stats->in_guest - stats->joined;
+	if (unknown > stats->in_guest / UNKNOWN_SHARE)
+		vms_log(VMS_LOG_WARNING,
+			"what the guest executed is not known for %" G_GUINT64_FORMAT
+			" of %" G_GUINT64_FORMAT " samples in it: its vCPUs could not be held near "
+			"them, or were halted, or share a thread; on a busy host a lower "
+			"--frequency has fewer",
+			unknown, stats->in_guest);
 }
 
 static void tell_losses(const struct vms_sampler_stats *stats)
@@ -236,11 +259,20 @@ static bool record(struct session *session, const struct options *options,
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
 	if (!file || !recorder_write(recorder, file, duration_ns, error) ||
-	    !write_names(session, file, &stats, error) || !vms_outfile_commit(file, error))
+	    !write_names(session, file, &stats, error))
+		return false;
+	if (recorder->full && stats.samples == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "%s", recorder->full);
+		return false;
+	}
+	if (!vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
 	tell_losses(&stats.guest_session);
+	tell_unknown(&stats);
 	tell_failure(session, recorder);
+	if (!stats.is_complete) /* the file lacks its end */
+		vms_sampler_get_stats(recorder->samplers[0], &stats.session);
 	if (stats.session.user_only && !options->user)
 		vms_log(VMS_LOG_WARNING,
 			"without the kernel's part: the sysctl kernel.perf_event_paranoid allows "
