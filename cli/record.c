@@ -230,14 +230,14 @@ static void tell_losses(const struct vms_sampler_stats *stats)
 			stats->mappings_lost);
 }
 
-/* A session that ended before its targets: what was sampled until then is in the file. */
-static void tell_failure(struct session *session, const struct recorder *recorder)
+/* A recording that ended before its targets: what was sampled until then is in the file. */
+static void note_failure(struct session *session, const struct recorder *recorder)
 {
 	g_autofree char *failure = recorder_failure(recorder);
-	if (!failure)
+	if (!failure || session->loss)
 		return;
 	session->status = 1;
-	vms_log(VMS_LOG_WARNING, "recording ended early: %s", failure);
+	g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_IO, "recording ended early: %s", failure);
 }
 
 static bool record(struct session *session, const struct options *options,
@@ -270,7 +270,7 @@ static bool record(struct session *session, const struct options *options,
 	tell_losses(&stats.session);
 	tell_losses(&stats.guest_session);
 	tell_unknown(&stats);
-	tell_failure(session, recorder);
+	note_failure(session, recorder);
 	if (!stats.is_complete) /* the file lacks its end */
 		vms_sampler_get_stats(recorder->samplers[0], &stats.session);
 	if (stats.session.user_only && !options->user)
