@@ -179,8 +179,8 @@ static bool make_sessions(struct session *session, const struct options *options
 /* ---- the run ---------------------------------------------------------------------- */
 
 /* Adds the names to what was written, and says how many samples there are. */
-static bool write_names(struct session *session, struct vms_outfile *file,
-			struct vms_recording_stats *stats, GError **error)
+static bool write_names(struct session *session, const struct recorder *recorder,
+			struct vms_outfile *file, struct vms_recording_stats *stats, GError **error)
 {
 	g_autofree char *link = vms_outfile_link(file);
 	g_autoptr(GByteArray) names = g_byte_array_new();
@@ -190,8 +190,10 @@ static bool write_names(struct session *session, struct vms_outfile *file,
 	vms_recording_write_names(recording, session->debug_files, names);
 	if (!recording_add_names(file, names, error))
 		return false;
-	if (vms_outfile_is_full(file)) { /* there may be less in it now */
+	if (vms_outfile_is_full(file))
 		session->status = 1;
+	/* There may be less in it now, or names tell that the guest executed. */
+	if (vms_outfile_is_full(file) || recorder->n > 1) {
 		vms_recording_free(g_steal_pointer(&recording));
 		recording = vms_recording_load(link, error);
 	}
@@ -259,7 +261,7 @@ static bool record(struct session *session, const struct options *options,
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
 	if (!file || !recorder_write(recorder, file, duration_ns, error) ||
-	    !write_names(session, file, &stats, error))
+	    !write_names(session, recorder, file, &stats, error))
 		return false;
 	if (recorder->full && stats.samples == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "%s", recorder->full);
