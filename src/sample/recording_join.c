@@ -36,6 +36,8 @@ struct entry {
 /* A sample of a vCPU. */
 struct guest_moment {
 	uint64_t time_ns;
+	uint32_t vcpu;
+	bool is_idle;
 	const struct vms_recorded_stack *stack;
 };
 
@@ -124,8 +126,8 @@ static const struct entry *get_entry(struct joining *joining,
 static int compare_guest_moments(const void *a, const void *b)
 {
 	const struct guest_moment *x = a, *y = b;
-	if (x->stack->cpu != y->stack->cpu)
-		return x->stack->cpu < y->stack->cpu ? -1 : 1;
+	if (x->vcpu != y->vcpu)
+		return x->vcpu < y->vcpu ? -1 : 1;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
@@ -135,7 +137,9 @@ static void sort_guest(struct joining *joining)
 	for (guint i = 0; i < moments->len; i++) {
 		const struct vms_recorded_moment *moment =
 			&g_array_index(moments, struct vms_recorded_moment, i);
-		const struct guest_moment kept = { moment->time_ns, moment->stack };
+		const struct guest_moment kept = { moment->time_ns, moment->stack->cpu,
+						   vms_recorded_stack_is_idle(moment->stack),
+						   moment->stack };
 		if (!vms_recorded_stack_waits(moment->stack))
 			g_array_append_val(joining->guest, kept);
 	}
@@ -189,7 +193,7 @@ static bool has_no_sample(const struct joining *joining, uint32_t tid, uint64_t 
 static bool is_before(const GArray *guest, size_t i, uint32_t vcpu, uint64_t time_ns)
 {
 	const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
-	return moment->stack->cpu != vcpu ? moment->stack->cpu < vcpu : moment->time_ns < time_ns;
+	return moment->vcpu != vcpu ? moment->vcpu < vcpu : moment->time_ns < time_ns;
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -214,8 +218,7 @@ static const struct vms_recorded_stack *find_guest(const struct joining *joining
 	for (size_t i = begin ? begin - 1 : 0; i < guest->len && i <= begin; i++) {
 		const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
 		const uint64_t away_ns = distance(moment->time_ns, time_ns);
-		if (moment->stack->cpu != vcpu || vms_recorded_stack_is_idle(moment->stack) ||
-		    away_ns >= nearest_ns)
+		if (moment->vcpu != vcpu || moment->is_idle || away_ns >= nearest_ns)
 			continue;
 		if (away_ns > near_ns &&
 		    (!joining->host || !has_no_sample(joining, tid, moment->time_ns, time_ns)))
