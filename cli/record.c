@@ -11,9 +11,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define DEFAULT_HZ    99
-#define UNKNOWN_SHARE 10 /* more than a tenth is worth a warning */
-#define BUFFER_HELP   "Bytes per CPU for samples that are not written yet (default 8M)"
+#define DEFAULT_HZ	     99
+#define UNKNOWN_SHARE	     10 /* more than a tenth is worth a warning */
+#define MISSED_WORTH_TELLING 20
+#define BUFFER_HELP	     "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
 	char *hz, *period_us, *instructions, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
@@ -215,6 +216,19 @@ static void tell_unknown(const struct vms_recording_stats *stats)
 			unknown, stats->in_guest);
 }
 
+/* Of processes of this host: each thread has a period of its own, so a short life has no sample. */
+static void tell_missed(const struct session *session, const struct vms_sampler_stats *stats)
+{
+	if (session->machine || stats->missed <= stats->collected ||
+	    stats->missed < MISSED_WORTH_TELLING)
+		return;
+	vms_log(VMS_LOG_WARNING,
+		"most samples were missed, %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+		": threads that end within their first period have none. --name or --all samples "
+		"by CPU, where they have their share; a higher --frequency misses fewer",
+		stats->missed, stats->missed + stats->collected);
+}
+
 static void tell_losses(const struct vms_sampler_stats *stats)
 {
 	if (stats->lost)
@@ -270,6 +284,7 @@ static bool record(struct session *session, const struct options *options,
 	if (!vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
+	tell_missed(session, &stats.session);
 	tell_losses(&stats.guest_session);
 	tell_unknown(&stats);
 	note_failure(session, recorder);

@@ -370,6 +370,16 @@ class Record(unittest.TestCase):
         self.record_into(file, 500)
         self.assertFalse(file.exists())
 
+    def test_short_lives(self):
+        """Programs that end within a period: what has their samples is named."""
+        loop = ("timeout", "2", "sh", "-c", "while :; do /bin/true; done")
+        run = vmscope("record", "-F", 199, "-o", self.folder / "short", "--", *loop)
+        stats = self.stats(self.folder / "short")
+        self.assertGreater(stats["missed"], stats["samples"])
+        self.assertIn(f"most samples were missed, {stats['missed']} of {stats['missed'] + stats['samples']}", run.err)
+        run = vmscope("record", "-F", 199, "-o", self.folder / "long", "--", self.program, "shares", "0.5")
+        self.assertNotIn("most samples", run.err)
+
     def test_errors(self):
         file = self.folder / "nothing"
         gone = subprocess.Popen(["true"])
