@@ -15,8 +15,9 @@
 #include <sys/random.h>
 
 #define TOKEN_BYTES	16
-#define CONNECTIONS_MAX 8
-#define TIMEOUT_S	10 /* of one read or write */
+#define CONNECTIONS_MAX 64 /* browsers open some that they may never use, and so may strangers */
+#define REQUEST_S	5  /* of one read; of all together at most twice as long */
+#define ANSWER_S	30 /* of one write */
 #define LOOK_NS		UINT64_C(200000000)
 
 /* What shows a format, and how its address is made of the profile's. */
@@ -39,7 +40,8 @@ struct server {
 	char *path; /* "/TOKEN/NAME" */
 	char *host; /* "127.0.0.1:PORT" */
 	GMutex lock;
-	uint64_t last_ns; /* when the profile was asked for */
+	uint64_t last_ns; /* when the profile was sent */
+	unsigned sending; /* answers with the profile that are being sent */
 };
 
 static void clear_server(gpointer data)
@@ -83,7 +85,7 @@ static const struct viewer *find_viewer(const struct vms_exporter *exporter, GEr
 
 static bool read_request(GInputStream *in, uint8_t *head, struct vms_http_request *request)
 {
-	const uint64_t end_ns = vms_clock_now_ns() + TIMEOUT_S * UINT64_C(1000000000);
+	const uint64_t end_ns = vms_clock_now_ns() + REQUEST_S * UINT64_C(1000000000);
 	enum vms_http_step step = VMS_HTTP_INCOMPLETE;
 	for (size_t n = 0; step == VMS_HTTP_INCOMPLETE && vms_clock_now_ns() < end_ns;) {
 		const gssize got =
@@ -135,6 +137,21 @@ static char *make_head(const struct server *server, const char *status, bool has
 	return g_string_free(head, FALSE);
 }
 
+/* Sends the profile's head, and the profile if `body`. */
+static void send_profile(struct server *server, GOutputStream *out, const char *head, bool body)
+{
+	g_mutex_lock(&server->lock);
+	server->sending++;
+	g_mutex_unlock(&server->lock);
+	if (g_output_stream_write_all(out, head, strlen(head), NULL, NULL, NULL) && body)
+		g_output_stream_write_all(out, server->profile->str, server->profile->len, NULL,
+					  NULL, NULL);
+	g_mutex_lock(&server->lock);
+	server->sending--;
+	server->last_ns = vms_clock_now_ns();
+	g_mutex_unlock(&server->lock);
+}
+
 /* Answers one request. A thread of the service's calls it. */
 static gboolean serve_connection(GThreadedSocketService *service G_GNUC_UNUSED,
 				 GSocketConnection *connection, GObject *source G_GNUC_UNUSED,
@@ -143,22 +160,19 @@ static gboolean serve_connection(GThreadedSocketService *service G_GNUC_UNUSED,
 	struct server *server = data;
 	uint8_t bytes[VMS_HTTP_REQUEST_LIMIT];
 	struct vms_http_request request;
+	GSocket *socket = g_socket_connection_get_socket(connection);
 	GOutputStream *out = g_io_stream_get_output_stream(G_IO_STREAM(connection));
-	g_socket_set_timeout(g_socket_connection_get_socket(connection), TIMEOUT_S);
+	g_socket_set_timeout(socket, REQUEST_S);
 	const bool is_read = read_request(g_io_stream_get_input_stream(G_IO_STREAM(connection)),
 					  bytes, &request);
 	const char *status = is_read ? judge_request(server, &request) : "400 Bad Request";
 	const bool is_found = strncmp(status, "200", 3) == 0;
 	g_autofree char *head = make_head(server, status, is_found);
-	if (g_output_stream_write_all(out, head, strlen(head), NULL, NULL, NULL) && is_found &&
-	    vms_http_request_is(request.method, "GET"))
-		g_output_stream_write_all(out, server->profile->str, server->profile->len, NULL,
-					  NULL, NULL);
-	if (is_found) {
-		g_mutex_lock(&server->lock);
-		server->last_ns = vms_clock_now_ns();
-		g_mutex_unlock(&server->lock);
-	}
+	g_socket_set_timeout(socket, ANSWER_S);
+	if (is_found)
+		send_profile(server, out, head, vms_http_request_is(request.method, "GET"));
+	else
+		g_output_stream_write_all(out, head, strlen(head), NULL, NULL, NULL);
 	g_io_stream_close(G_IO_STREAM(connection), NULL, NULL);
 	return TRUE;
 }
@@ -227,7 +241,7 @@ static void open_browser(const char *address)
 static bool is_idle(struct server *server, uint64_t idle_ns)
 {
 	g_mutex_lock(&server->lock);
-	const bool idle = vms_clock_now_ns() - server->last_ns >= idle_ns;
+	const bool idle = !server->sending && vms_clock_now_ns() - server->last_ns >= idle_ns;
 	g_mutex_unlock(&server->lock);
 	return idle;
 }

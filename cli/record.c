@@ -5,13 +5,16 @@
  */
 #include "commands.h"
 #include "recorder.h"
+#include "recording_room.h"
 #include "values.h"
 #include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#define DEFAULT_HZ  99
-#define BUFFER_HELP "Bytes per CPU for samples that are not written yet (default 8M)"
+#define DEFAULT_HZ	     99
+#define UNKNOWN_SHARE	     10 /* more than a tenth is worth a warning */
+#define MISSED_WORTH_TELLING 20
+#define BUFFER_HELP	     "Bytes per CPU for samples that are not written yet (default 8M)"
 
 struct options {
 	char *hz, *period_us, *instructions, *seconds, *pid, *tid, *job, *cgroup, *buffer, *name;
@@ -177,17 +180,53 @@ static bool make_sessions(struct session *session, const struct options *options
 /* ---- the run ---------------------------------------------------------------------- */
 
 /* Adds the names to what was written, and says how many samples there are. */
-static bool write_names(const struct session *session, struct vms_outfile *file,
-			struct vms_recording_stats *stats, GError **error)
+static bool write_names(struct session *session, const struct recorder *recorder,
+			struct vms_outfile *file, struct vms_recording_stats *stats, GError **error)
 {
 	g_autofree char *link = vms_outfile_link(file);
 	g_autoptr(GByteArray) names = g_byte_array_new();
 	g_autoptr(vms_recording) recording = vms_recording_load(link, error);
 	if (!recording)
 		return false;
-	vms_recording_get_stats(recording, stats);
 	vms_recording_write_names(recording, session->debug_files, names);
-	return vms_outfile_write(file, names->data, names->len, error);
+	if (!recording_add_names(file, names, error))
+		return false;
+	if (vms_outfile_is_full(file))
+		session->status = 1;
+	/* There may be less in it now, or names tell that the guest executed. */
+	if (vms_outfile_is_full(file) || recorder->n > 1) {
+		vms_recording_free(g_steal_pointer(&recording));
+		recording = vms_recording_load(link, error);
+	}
+	if (recording)
+		vms_recording_get_stats(recording, stats);
+	return recording;
+}
+
+/* The guest's part of a recording with its machine: how much of it is not known, and why. */
+static void tell_unknown(const struct vms_recording_stats *stats)
+{
+	const uint64_t unknown = stats->in_guest - stats->joined;
+	if (unknown > stats->in_guest / UNKNOWN_SHARE)
+		vms_log(VMS_LOG_WARNING,
+			"what the guest executed is not known for %" G_GUINT64_FORMAT
+			" of %" G_GUINT64_FORMAT " samples in it: its vCPUs could not be held near "
+			"them, or were halted, or share a thread; on a busy host a lower "
+			"--frequency has fewer",
+			unknown, stats->in_guest);
+}
+
+/* Of processes of this host: each thread has a period of its own, so a short life has no sample. */
+static void tell_missed(const struct session *session, const struct vms_sampler_stats *stats)
+{
+	if (session->machine || stats->missed <= stats->collected ||
+	    stats->missed < MISSED_WORTH_TELLING)
+		return;
+	vms_log(VMS_LOG_WARNING,
+		"most samples were missed, %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+		": threads that end within their first period have none. --name or --all samples "
+		"by CPU, where they have their share; a higher --frequency misses fewer",
+		stats->missed, stats->missed + stats->collected);
 }
 
 static void tell_losses(const struct vms_sampler_stats *stats)
@@ -207,14 +246,14 @@ static void tell_losses(const struct vms_sampler_stats *stats)
 			stats->mappings_lost);
 }
 
-/* A session that ended before its targets: what was sampled until then is in the file. */
-static void tell_failure(struct session *session, const struct recorder *recorder)
+/* A recording that ended before its targets: what was sampled until then is in the file. */
+static void note_failure(struct session *session, const struct recorder *recorder)
 {
 	g_autofree char *failure = recorder_failure(recorder);
-	if (!failure)
+	if (!failure || session->loss)
 		return;
 	session->status = 1;
-	vms_log(VMS_LOG_WARNING, "recording ended early: %s", failure);
+	g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_IO, "recording ended early: %s", failure);
 }
 
 static bool record(struct session *session, const struct options *options,
@@ -236,11 +275,21 @@ static bool record(struct session *session, const struct options *options,
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
 	if (!file || !recorder_write(recorder, file, duration_ns, error) ||
-	    !write_names(session, file, &stats, error) || !vms_outfile_commit(file, error))
+	    !write_names(session, recorder, file, &stats, error))
+		return false;
+	if (recorder->full && stats.samples == 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "%s", recorder->full);
+		return false;
+	}
+	if (!vms_outfile_commit(file, error))
 		return false;
 	tell_losses(&stats.session);
+	tell_missed(session, &stats.session);
 	tell_losses(&stats.guest_session);
-	tell_failure(session, recorder);
+	tell_unknown(&stats);
+	note_failure(session, recorder);
+	if (!stats.is_complete) /* the file lacks its end */
+		vms_sampler_get_stats(recorder->samplers[0], &stats.session);
 	if (stats.session.user_only && !options->user)
 		vms_log(VMS_LOG_WARNING,
 			"without the kernel's part: the sysctl kernel.perf_event_paranoid allows "

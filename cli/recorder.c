@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder.h"
 #include "base/clock.h"
+#include "recording_room.h"
 #include <glib-unix.h>
 #include <vmscope/log.h>
 
@@ -17,6 +18,7 @@ void recorder_clear(struct recorder *recorder)
 	for (size_t i = 0; i < recorder->n; i++)
 		vms_sampler_free(recorder->samplers[i]);
 	recorder->n = 0;
+	g_clear_pointer(&recorder->full, g_free);
 }
 
 static gboolean set_flag(gpointer data)
@@ -25,12 +27,34 @@ static gboolean set_flag(gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
+/* Keeps what is in the file, if it is something. The rest of what was sampled is lost. */
+static bool keep_written(struct recorder *recorder, struct vms_outfile *file, GError **error)
+{
+	g_autoptr(GError) failure = g_steal_pointer(error);
+	if (!recording_cut(file, UINT64_MAX, error))
+		return false;
+	if (vms_outfile_size(file) == 0) {
+		g_propagate_error(error, g_steal_pointer(&failure));
+		return false;
+	}
+	recorder->full = g_strdup(failure->message);
+	return true;
+}
+
 static bool write_new(struct recorder *recorder, struct vms_outfile *file, GError **error)
 {
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	g_autoptr(GError) failure = NULL;
+	if (recorder->full)
+		return true;
 	for (size_t i = 0; i < recorder->n; i++)
 		vms_sampler_read(recorder->samplers[i], bytes);
-	return bytes->len == 0 || vms_outfile_write(file, bytes->data, bytes->len, error);
+	if (bytes->len == 0 || vms_outfile_write(file, bytes->data, bytes->len, &failure))
+		return true;
+	const bool is_kept = vms_outfile_is_full(file) && keep_written(recorder, file, &failure);
+	if (!is_kept)
+		g_propagate_error(error, g_steal_pointer(&failure));
+	return is_kept;
 }
 
 /* Stops the first `n` sessions. */
@@ -72,7 +96,8 @@ bool recorder_write(struct recorder *recorder, struct vms_outfile *file, uint64_
 	if (started)
 		vms_log(VMS_LOG_INFO, "recording has begun");
 	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
-	while (started && done && !ended && !is_interrupted && vms_clock_now_ns() < end_ns) {
+	while (started && done && !ended && !recorder->full && !is_interrupted &&
+	       vms_clock_now_ns() < end_ns) {
 		ended = wait_for_end(recorder, MIN(vms_clock_now_ns() + READ_NS, end_ns));
 		while (g_main_context_iteration(NULL, FALSE))
 			;
@@ -88,7 +113,7 @@ bool recorder_write(struct recorder *recorder, struct vms_outfile *file, uint64_
 
 char *recorder_failure(const struct recorder *recorder)
 {
-	char *failure = NULL;
+	char *failure = g_strdup(recorder->full);
 	for (size_t i = recorder->n; i-- > 0 && !failure;)
 		failure = vms_sampler_failure(recorder->samplers[i]);
 	return failure;

@@ -337,11 +337,26 @@ static char *explain_formats(void)
 	return g_string_free(text, FALSE);
 }
 
+/* Options of "record", which users expect here, too. */
+static gboolean refuse_option(const char *name, const char *value G_GNUC_UNUSED,
+			      gpointer data G_GNUC_UNUSED, GError **error)
+{
+	usage_error(error,
+		    "sample has no %s: it shows what vCPUs execute. Use \"vmscope record %s -o "
+		    "FILE\" with the same guest, and \"vmscope report FILE\"",
+		    name, name);
+	return FALSE;
+}
+
 static bool run_sample(struct session *session, int argc, char **argv, GError **error)
 {
 	struct options options = { .depth = VMS_STACK_DEFAULT };
 	g_autofree char *formats = list_formats();
 	const GOptionEntry entries[] = {
+		{ "wall", 0, G_OPTION_FLAG_HIDDEN | G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK,
+		  (gpointer)refuse_option, NULL, NULL },
+		{ "host", 0, G_OPTION_FLAG_HIDDEN | G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK,
+		  (gpointer)refuse_option, NULL, NULL },
 		{ "frequency", 'F', 0, G_OPTION_ARG_STRING, &options.hz,
 		  "Samples per second and vCPU (default 99)", "HZ" },
 		{ "interval", 0, 0, G_OPTION_ARG_STRING, &options.interval_us,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/container.h"
+#include "base/text.h"
 #include <glib.h>
 #include <stdbool.h>
 #include <string.h>
@@ -63,5 +64,7 @@ char *vms_container_name(const char *path)
 		name = g_str_has_suffix(parts[i], ".service") ? unescape_text(parts[i]) : NULL;
 	if (!name && path[strspn(path, "/")])
 		name = g_strdup(path);
+	if (name)
+		vms_text_clean(name); /* what was escaped may be a control character */
 	return name;
 }

@@ -31,9 +31,12 @@ void vms_machine_threads_add_vcpu(struct vms_machine_threads *threads, uint64_t 
 {
 	if (vcpu >= VCPUS_LIMIT || pid == 0 || pid > G_MAXINT || tid == 0 || tid > G_MAXINT)
 		return;
+	uint32_t known;
+	const bool is_other =
+		vms_machine_threads_vcpu(threads, (uint32_t)tid, &known) && known != (uint32_t)vcpu;
+	const guint value = is_other ? 0 : (guint)vcpu + 1;
 	threads->pid = (uint32_t)pid;
-	g_hash_table_insert(threads->vcpus, GUINT_TO_POINTER((guint)tid),
-			    GUINT_TO_POINTER((guint)vcpu + 1));
+	g_hash_table_insert(threads->vcpus, GUINT_TO_POINTER((guint)tid), GUINT_TO_POINTER(value));
 }
 
 void vms_machine_threads_read_name(struct vms_machine_threads *threads,
@@ -49,10 +52,11 @@ void vms_machine_threads_read_name(struct vms_machine_threads *threads,
 bool vms_machine_threads_vcpu(const struct vms_machine_threads *threads, uint32_t tid,
 			      uint32_t *ret)
 {
-	const guint found =
-		GPOINTER_TO_UINT(g_hash_table_lookup(threads->vcpus, GUINT_TO_POINTER(tid)));
-	*ret = found ? found - 1 : 0;
-	return found > 0;
+	gpointer found;
+	if (!g_hash_table_lookup_extended(threads->vcpus, GUINT_TO_POINTER(tid), NULL, &found))
+		return false;
+	*ret = found ? GPOINTER_TO_UINT(found) - 1 : VMS_SEVERAL_VCPUS;
+	return true;
 }
 
 static const char *find_name(const struct vms_machine_threads *threads, uint32_t tid)
@@ -69,6 +73,8 @@ static char *name_role(const struct vms_machine_threads *threads, uint32_t tid)
 {
 	const char *name = find_name(threads, tid), *process = find_name(threads, threads->pid);
 	uint32_t vcpu;
+	if (vms_machine_threads_vcpu(threads, tid, &vcpu) && vcpu == VMS_SEVERAL_VCPUS)
+		return g_strdup("[all vCPUs]");
 	if (vms_machine_threads_vcpu(threads, tid, &vcpu))
 		return g_strdup_printf("[vCPU %" G_GUINT32_FORMAT "]", vcpu);
 	if (tid == threads->pid)

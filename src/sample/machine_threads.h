@@ -7,9 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of a thread that executes several vCPUs in turns, as under TCG with "thread=single". */
+#define VMS_SEVERAL_VCPUS UINT32_MAX
+
 struct vms_machine_threads {
 	uint32_t pid;	     /* of the machine's process; 0: unknown */
-	GHashTable *vcpus;   /* thread to number of its vCPU, plus one */
+	GHashTable *vcpus;   /* thread to number of its vCPU, plus one; 0: several */
 	GHashTable *names;   /* thread to its name */
 	GPtrArray *roles;    /* every role that was asked for, once */
 	GHashTable *indices; /* of a role in `roles`, plus one */
@@ -24,7 +27,7 @@ void vms_machine_threads_add_vcpu(struct vms_machine_threads *threads, uint64_t 
 /* Notes the name of a thread, if the record has one. */
 void vms_machine_threads_read_name(struct vms_machine_threads *threads,
 				   const struct vms_fxt_record *record);
-/* False if the thread executes no vCPU. */
+/* Gets the vCPU of a thread, or VMS_SEVERAL_VCPUS. False if the thread executes no vCPU. */
 bool vms_machine_threads_vcpu(const struct vms_machine_threads *threads, uint32_t tid,
 			      uint32_t *ret);
 /*

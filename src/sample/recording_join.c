@@ -4,7 +4,11 @@
  *
  * Both were taken at the same frequency, by one clock. A thread that executes the guest has no more
  * samples of the host than its vCPU has of the guest, and the nearest of these is at most half a
- * period away. If there is none, or the vCPU was halted then, what the guest executed is not known.
+ * period away. On a busy host, a vCPU's thread waits for a processor, and a sample of the guest
+ * that was due is only taken when the thread runs again. Samples of the host are taken while the
+ * thread runs. So a sample of the guest that is further away has what the guest executed, too, if
+ * the thread has no sample between both: it has then executed for about a period at most. If there
+ * is no such sample, or the vCPU was halted then, what the guest executed is not known.
  */
 #include "base/search.h"
 #include "sample/recording-private.h"
@@ -29,10 +33,18 @@ struct entry {
 	unsigned cut;
 };
 
-/* A sample of a vCPU that was not halted. */
+/* A sample of a vCPU. */
 struct guest_moment {
 	uint64_t time_ns;
+	uint32_t vcpu;
+	bool is_idle;
 	const struct vms_recorded_stack *stack;
+};
+
+/* A sample of a vCPU's thread that ran, or was blocked. */
+struct host_moment {
+	uint64_t time_ns;
+	uint32_t tid;
 };
 
 struct joining {
@@ -40,7 +52,8 @@ struct joining {
 	struct vms_sample_record *sample; /* the one that is being decoded */
 	GHashTable *entries;		  /* struct entry by stack of the host */
 	GArray *guest;			  /* struct guest_moment, by vCPU and time */
-	GHashTable *roles;		  /* role plus two, by thread */
+	GArray *host;	   /* struct host_moment, by thread and time; NULL: some may be missing */
+	GHashTable *roles; /* role plus two, by thread */
 };
 
 /* ---- whether the guest executed ------------------------------------------------------ */
@@ -113,8 +126,8 @@ static const struct entry *get_entry(struct joining *joining,
 static int compare_guest_moments(const void *a, const void *b)
 {
 	const struct guest_moment *x = a, *y = b;
-	if (x->stack->cpu != y->stack->cpu)
-		return x->stack->cpu < y->stack->cpu ? -1 : 1;
+	if (x->vcpu != y->vcpu)
+		return x->vcpu < y->vcpu ? -1 : 1;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
@@ -124,12 +137,63 @@ static void sort_guest(struct joining *joining)
 	for (guint i = 0; i < moments->len; i++) {
 		const struct vms_recorded_moment *moment =
 			&g_array_index(moments, struct vms_recorded_moment, i);
-		const struct guest_moment kept = { moment->time_ns, moment->stack };
-		if (!vms_recorded_stack_is_idle(moment->stack) &&
-		    !vms_recorded_stack_waits(moment->stack))
+		const struct guest_moment kept = { moment->time_ns, moment->stack->cpu,
+						   vms_recorded_stack_is_idle(moment->stack),
+						   moment->stack };
+		if (!vms_recorded_stack_waits(moment->stack))
 			g_array_append_val(joining->guest, kept);
 	}
 	g_array_sort(joining->guest, compare_guest_moments);
+}
+
+static int compare_host_moments(const void *a, const void *b)
+{
+	const struct host_moment *x = a, *y = b;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* Samples of threads that only waited for a processor are left out: their guest did not move. */
+static void sort_host(struct joining *joining)
+{
+	const struct vms_recording *recording = joining->recording;
+	const struct vms_recorded_system *host = &recording->host;
+	uint32_t vcpu;
+	if (!host->is_complete || host->stats.lost || host->stats.throttled ||
+	    recording->damages->len)
+		return;
+	joining->host = g_array_new(FALSE, FALSE, sizeof(struct host_moment));
+	for (guint i = 0; i < host->moments->len; i++) {
+		const struct vms_recorded_moment *moment =
+			&g_array_index(host->moments, struct vms_recorded_moment, i);
+		const struct host_moment kept = { moment->time_ns, moment->tid };
+		if (vms_recorded_stack_waits(moment->stack) != 'R' &&
+		    vms_machine_threads_vcpu(&recording->threads, moment->tid, &vcpu))
+			g_array_append_val(joining->host, kept);
+	}
+	g_array_sort(joining->host, compare_host_moments);
+}
+
+static bool is_host_before(const GArray *host, size_t i, uint32_t tid, uint64_t time_ns)
+{
+	const struct host_moment *moment = &g_array_index(host, struct host_moment, i);
+	return moment->tid != tid ? moment->tid < tid : moment->time_ns < time_ns;
+}
+
+/* True if a thread has no sample between two times. */
+static bool has_no_sample(const struct joining *joining, uint32_t tid, uint64_t a, uint64_t b)
+{
+	const GArray *host = joining->host;
+	const uint64_t begin = MIN(a, b), end = MAX(a, b);
+	const size_t first = VMS_SEARCH(host->len, i, is_host_before(host, i, tid, begin + 1));
+	return first == host->len || !is_host_before(host, first, tid, end);
+}
+
+static bool is_before(const GArray *guest, size_t i, uint32_t vcpu, uint64_t time_ns)
+{
+	const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
+	return moment->vcpu != vcpu ? moment->vcpu < vcpu : moment->time_ns < time_ns;
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -137,27 +201,29 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-static bool is_before(const GArray *guest, size_t i, uint32_t vcpu, uint64_t time_ns)
-{
-	const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
-	return moment->stack->cpu != vcpu ? moment->stack->cpu < vcpu : moment->time_ns < time_ns;
-}
-
-/* Returns the stack of a vCPU that is nearest in time, or NULL. */
+/*
+ * Returns the stack of a vCPU at a sample of its thread, or NULL: of the samples of the guest right
+ * before and behind, the nearer one of those that have it.
+ */
 static const struct vms_recorded_stack *find_guest(const struct joining *joining, uint32_t vcpu,
-						   uint64_t time_ns)
+						   uint32_t tid, uint64_t time_ns)
 {
 	const GArray *guest = joining->guest;
 	const uint64_t period_ns = joining->recording->stats.period_ns;
-	uint64_t nearest_ns = period_ns / 2 + period_ns / LATE_SHARE;
+	const uint64_t near_ns = period_ns / 2 + period_ns / LATE_SHARE;
 	const struct vms_recorded_stack *found = NULL;
+	uint64_t nearest_ns = UINT64_MAX;
 	/* The first one at or behind the time. */
 	const size_t begin = VMS_SEARCH(guest->len, i, is_before(guest, i, vcpu, time_ns));
 	for (size_t i = begin ? begin - 1 : 0; i < guest->len && i <= begin; i++) {
 		const struct guest_moment *moment = &g_array_index(guest, struct guest_moment, i);
-		if (moment->stack->cpu != vcpu || distance(moment->time_ns, time_ns) > nearest_ns)
+		const uint64_t away_ns = distance(moment->time_ns, time_ns);
+		if (moment->vcpu != vcpu || moment->is_idle || away_ns >= nearest_ns)
 			continue;
-		nearest_ns = distance(moment->time_ns, time_ns);
+		if (away_ns > near_ns &&
+		    (!joining->host || !has_no_sample(joining, tid, moment->time_ns, time_ns)))
+			continue;
+		nearest_ns = away_ns;
 		found = moment->stack;
 	}
 	return found;
@@ -206,7 +272,9 @@ static void join_moment(struct joining *joining, struct vms_recorded_moment *mom
 		const struct entry *entry = get_entry(joining, moment->stack);
 		joined.in_guest = entry->in_guest;
 		joined.cut = entry->in_guest ? entry->cut : 0;
-		joined.guest = entry->in_guest ? find_guest(joining, vcpu, moment->time_ns) : NULL;
+		joined.guest = entry->in_guest
+				       ? find_guest(joining, vcpu, moment->tid, moment->time_ns)
+				       : NULL;
 		stats->in_guest += entry->in_guest;
 		stats->joined += joined.guest != NULL;
 	}
@@ -233,11 +301,13 @@ void vms_recording_join(struct vms_recording *recording)
 	recording->stats.guest_session = recording->guest.stats;
 	recording->stats.is_complete &= recording->guest.is_complete;
 	sort_guest(&joining);
+	sort_host(&joining);
 	for (guint i = 0; i < recording->host.moments->len; i++)
 		join_moment(&joining,
 			    &g_array_index(recording->host.moments, struct vms_recorded_moment, i));
 	g_hash_table_unref(joining.entries);
 	g_hash_table_unref(joining.roles);
 	g_array_unref(joining.guest);
+	g_clear_pointer(&joining.host, g_array_unref);
 	g_free(joining.sample);
 }

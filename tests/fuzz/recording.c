@@ -2,9 +2,10 @@
 /*
  * A recording, after the magic number: what was mapped where, names, code and samples.
  *
- * Covers: src/sample/recording.c, src/sample/recording_code.c, src/sample/recording_join.c,
- * src/sample/machine_threads.c, src/sample/annotation.c, src/sample/vcpu_records.c,
- * src/capture/sample_records.c.
+ * Covers: src/sample/recording.c, src/sample/recording_records.c, src/sample/recording_processes.c,
+ * src/sample/recording_stacks.c, src/sample/recording_profile.c, src/sample/recording_code.c,
+ * src/sample/recording_join.c, src/sample/machine_threads.c, src/sample/annotation.c,
+ * src/sample/vcpu_records.c, src/capture/sample_records.c.
  */
 #include "capture/fxt_reader.h"
 #include "capture/sample_records.h"

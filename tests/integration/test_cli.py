@@ -332,6 +332,15 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete("vmscope", "disas", "--bits", ""), ["16", "32", "64"])
 
 
+class OptionsOfRecord(unittest.TestCase):
+    def test_sample(self):
+        """The command that has them is named."""
+        for option in ("--wall", "--host"):
+            run = vmscope("sample", option, check=False)
+            self.assertEqual(run.status, 2)
+            self.assertIn(f'Use "vmscope record {option} -o FILE"', run.err)
+
+
 class Formats(unittest.TestCase):
     """Wherever formats of a sample report are listed, there are those of the table in src/export."""
 

@@ -342,15 +342,43 @@ class Record(unittest.TestCase):
         self.assertLessEqual(at - 600, place)
         self.assertLess(place, at + 64)
 
-    def test_full_disk(self):
+    def record_into(self, file, size):
+        """A recording into a file that may have so many bytes, and samples of it that are shown."""
         def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
-        file = self.folder / "full"
-        run = vmscope("record", "-F", HERTZ, "-o", file, "--", self.program, "shares", "1",
-                      check=False, preexec_fn=limit)
-        self.assertEqual(run.status, 1)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        run = vmscope("record", "-F", HERTZ, "-o", file, "--", self.program, "shares", "1", check=False,
+                      preexec_fn=limit)
+        self.assertEqual(run.status, 1, run.err)
         self.assertIn("File too large", run.err)
+        return run
+
+    def test_full_disk(self):
+        """What was written until then is kept, with the names of functions if there is room, and the
+        report says that it is not all."""
+        file = self.folder / "full"
+        for size, names in ((60000, True), (12000, False)):
+            run = self.record_into(file, size)
+            self.assertIn("recording ended early: cannot write", run.err)
+            self.assertEqual("no room for the names" in run.err, not names, run.err)
+            self.assertLessEqual(file.stat().st_size, size)
+            counts, whole = self.folded(file, status=1)
+            self.assertEqual(whole, len(list(samples_of(file.read_bytes()))))
+            self.assertGreater(whole, 20)
+            self.assertEqual(counts["burn_long"] > 0, names)
+            self.assertIn("lacks its end", vmscope("report", "--stats", file, check=False).err)
+        file.unlink()
+        self.record_into(file, 500)
         self.assertFalse(file.exists())
+
+    def test_short_lives(self):
+        """Programs that end within a period: what has their samples is named."""
+        loop = ("timeout", "2", "sh", "-c", "while :; do /bin/true; done")
+        run = vmscope("record", "-F", 199, "-o", self.folder / "short", "--", *loop)
+        stats = self.stats(self.folder / "short")
+        self.assertGreater(stats["missed"], stats["samples"])
+        self.assertIn(f"most samples were missed, {stats['missed']} of {stats['missed'] + stats['samples']}", run.err)
+        run = vmscope("record", "-F", 199, "-o", self.folder / "long", "--", self.program, "shares", "0.5")
+        self.assertNotIn("most samples", run.err)
 
     def test_errors(self):
         file = self.folder / "nothing"

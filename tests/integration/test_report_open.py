@@ -101,6 +101,16 @@ class Open(unittest.TestCase):
         self.assertEqual(listening, [f"0100007F:{parts.port:04X}"])
         self.end(process)
 
+    def test_silent(self):
+        """Connections that say nothing are in nobody's way until the time is over."""
+        process, address = self.open("--format", "svg", "--open-for", "9")
+        parts = urllib.parse.urlsplit(address)
+        for _ in range(20):
+            silent = socket.create_connection((parts.hostname, parts.port))
+            self.addCleanup(silent.close)
+        self.assertEqual(self.ask(address)[0], 200)
+        self.end(process)
+
     def test_end(self):
         """It ends by itself when nobody asks; without a browser the address is printed."""
         process = start_vmscope("report", "--open", "--open-for", "0.5", self.file,

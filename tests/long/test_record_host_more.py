@@ -47,7 +47,7 @@ class Translated(HostCase):
         share = count(self.stacks, r"\[guest") / self.whole
         self.assertRegex(vmscope("report", self.file).out, r"(?m)^Host: .*\nGuest: +Linux 6")
         self.assertAlmostEqual(share, self.host_alone(r"(\[anon\]\+0x[0-9a-f]+|helper_\w+)$"), delta=0.12)
-        self.assertGreater(share, 0.7)
+        self.assertGreater(share, 0.5)  # the rest is QEMU's work for samples, more on a busy host
 
 
 class ByStub(Translated):

@@ -30,6 +30,9 @@ static const struct {
 	{ "/user.slice/user-0.slice/session-3.scope", "/user.slice/user-0.slice/session-3.scope" },
 	{ "/docker-0123.scope", "/docker-0123.scope" },
 	{ "/a\\x00b\\x2.service", "a?b\\x2.service" },
+	{ "/a\\x1b[2J\\xff\\x0a.service", "a?[2J??.service" },
+	{ "/machine-\\x1b\\xc3\\xa9.scope", "machine-?\303\251" },
+	{ "/\x1b[31m", "/?[31m" },
 	{ "//lxc.payload.", "//lxc.payload." },
 	/* A container in a container. */
 	{ "/lxc.payload.web/docker/" ID, "docker-0123456789ab" },

@@ -426,6 +426,24 @@ static void test_userfaultfd(void)
 	region_end(&region);
 }
 
+/* Of a process that has ended nothing is read, however much is asked for. */
+static void test_ended(void)
+{
+	struct region region;
+	uint8_t bytes[8192];
+	region_map(&region, -1, MAP_PRIVATE | MAP_ANONYMOUS);
+	choose_pages(&region);
+	region_start(&region, write_pages);
+	g_assert_true(vms_ram_read(&region.ram, REGION_PA, bytes, 1));
+	g_assert_true(vms_ram_read(&region.ram, REGION_PA, bytes, sizeof(bytes)));
+	kill(region.child, SIGKILL);
+	siginfo_t info;
+	g_assert_cmpint(waitid(P_PID, (id_t)region.child, &info, WEXITED | WNOWAIT), ==, 0);
+	g_assert_false(vms_ram_read(&region.ram, REGION_PA, bytes, 1));
+	g_assert_false(vms_ram_read(&region.ram, REGION_PA, bytes, sizeof(bytes)));
+	region_end(&region);
+}
+
 /* Another process that has the pid now is not read. */
 static void test_reused_pid(void)
 {
@@ -440,6 +458,9 @@ static void test_reused_pid(void)
 	before.pidfd = -1;
 	before.start_time--;
 	region.ram.process = &before;
+	/* Without /proc/PID/mem, which stays that of the process before. */
+	close(region.ram.mem);
+	region.ram.mem = -1;
 	g_assert_false(vms_ram_read(&region.ram, REGION_PA, &byte, 1));
 	g_assert_cmpuint(vms_ram_read_parts(&region.ram, &part, 1), ==, 0);
 	vms_ram_close(&region.ram);
@@ -521,6 +542,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/ram/shared-anonymous", test_shared_anonymous);
 	g_test_add_func("/ram/split", test_split);
 	g_test_add_func("/ram/userfaultfd", test_userfaultfd);
+	g_test_add_func("/ram/ended", test_ended);
 	g_test_add_func("/ram/reused-pid", test_reused_pid);
 	g_test_add_func("/ram/swapped-file", test_swapped_file);
 	return g_test_run();

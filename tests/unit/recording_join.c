@@ -78,8 +78,11 @@ static void put_vcpu_thread(GByteArray *out, unsigned vcpu, uint32_t tid)
 	vms_fxt_write(out, &event);
 }
 
-/* What is the same in all files: both systems have a process 100, and a kernel at one address. */
-static GByteArray *begin_file(void)
+/*
+ * What is the same in all files: both systems have a process 100, and a kernel at one address.
+ * `lost` are samples of the host.
+ */
+static GByteArray *begin_file(uint64_t lost)
 {
 	GByteArray *out = g_byte_array_new();
 	put_session(out, VMS_RECORDS_HOST);
@@ -92,7 +95,7 @@ static GByteArray *begin_file(void)
 		    "ffff0030 10 handle_exit\n");
 	vms_records_put_thread(out, MACHINE, MACHINE, "qemu");
 	vms_records_put_thread(out, MACHINE, WORKER, "IO disk");
-	put_end(out, 3);
+	put_end(out, lost);
 	put_session(out, VMS_RECORDS_GUEST);
 	put_process(out, MACHINE, "init");
 	put_mapping(out, MACHINE, 1, "/sbin/init", 0x10000);
@@ -174,7 +177,7 @@ static void assert_stacks(struct vms_recording *recording, unsigned flags, const
 /* Where the host's stack says that the guest executed, and what is shown of it. */
 static void test_entries(void)
 {
-	g_autoptr(GByteArray) out = begin_file();
+	g_autoptr(GByteArray) out = begin_file(3);
 	for (unsigned i = 1; i <= 7; i++)
 		put_guest(out, 0, i * PERIOD, 0, work);
 	put_host(out, VCPU_0, 1 * PERIOD, 0, nothing);
@@ -208,7 +211,7 @@ static void test_entries(void)
 /* The nearest sample of that vCPU, at most half a period away, and none of a halted one. */
 static void test_nearest(void)
 {
-	g_autoptr(GByteArray) out = begin_file();
+	g_autoptr(GByteArray) out = begin_file(3);
 	put_guest(out, 1, 10 * PERIOD, 0, work);
 	put_guest(out, 1, 11 * PERIOD, 1, call);
 	put_guest(out, 1, 20 * PERIOD, 0, nothing);
@@ -242,6 +245,56 @@ static void test_nearest(void)
 	g_assert_cmpuint(stats.guest_session.lost, ==, 5);
 }
 
+/* Appends samples of vCPU 0 and its thread, which are further apart than half a period. */
+static void put_distant(GByteArray *out)
+{
+	put_guest(out, 0, 10 * PERIOD, 0, work);
+	put_guest(out, 0, 20 * PERIOD, 1, call);
+	put_guest(out, 0, 30 * PERIOD, 0, nothing);
+	put_guest(out, 0, 40 * PERIOD, 0, work);
+	put_host(out, VCPU_0, 13 * PERIOD, 0, nothing); /* it has run at 12 and at 17 */
+	put_host(out, VCPU_0, 12 * PERIOD, 0, nothing); /* as at 10 */
+	put_host(out, VCPU_1, 11 * PERIOD, 0, nothing); /* that was another one */
+	put_host(out, VCPU_0, 17 * PERIOD, 0, nothing); /* as at 20 */
+	put_host(out, VCPU_0, 25 * PERIOD, 0, nothing); /* as at 20 */
+	put_host(out, VCPU_0, 28 * PERIOD, 0, nothing); /* it has run at 25, and was halted at 30 */
+	put_host(out, VCPU_0, 33 * PERIOD, 0, nothing); /* it has run at 36 */
+	put_host(out, VCPU_0, 36 * PERIOD, 0, nothing); /* as at 40 */
+}
+
+/* A thread without a sample in between has hardly run. If samples are lost, nobody knows that. */
+static void test_distant(void)
+{
+	g_autoptr(GByteArray) out = begin_file(0), lossy = begin_file(1);
+	put_distant(out);
+	put_distant(lossy);
+	g_autoptr(vms_recording) recording = load(out), less = load(lossy);
+	static const char *const lines[] = { "qemu (100);[vCPU 0];[guest];init (100);work 2",
+					     "qemu (100);[vCPU 0];[guest];init "
+					     "(100);rest;do_syscall 2",
+					     "qemu (100);[vCPU 0];[guest: not known] 3",
+					     "qemu (100);[vCPU 1];[guest: not known] 1", NULL };
+	assert_stacks(recording, 0, lines);
+	static const char *const few[] = { "qemu (100);[vCPU 0];[guest: not known] 7",
+					   "qemu (100);[vCPU 1];[guest: not known] 1", NULL };
+	assert_stacks(less, 0, few);
+}
+
+/* One thread that executes all vCPUs, as of TCG without threads: which one it was is not known. */
+static void test_shared_thread(void)
+{
+	g_autoptr(GByteArray) out = begin_file(0);
+	put_vcpu_thread(out, 1, VCPU_0);
+	put_guest(out, 0, PERIOD, 0, work);
+	put_guest(out, 1, PERIOD, 1, call);
+	put_host(out, VCPU_0, PERIOD, 0, translated);
+	put_host(out, VCPU_0, PERIOD, 0, qemu);
+	g_autoptr(vms_recording) recording = load(out);
+	static const char *const lines[] = { "qemu (100);[all vCPUs];[guest: not known] 1",
+					     "qemu (100);[all vCPUs];cpu_loop;store 1", NULL };
+	assert_stacks(recording, 0, lines);
+}
+
 /* A guest alone, in a file from before there were two providers. */
 static void test_guest_alone(void)
 {
@@ -266,6 +319,8 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/recording-join/entries", test_entries);
 	g_test_add_func("/recording-join/nearest", test_nearest);
+	g_test_add_func("/recording-join/distant", test_distant);
+	g_test_add_func("/recording-join/shared-thread", test_shared_thread);
 	g_test_add_func("/recording-join/guest-alone", test_guest_alone);
 	return g_test_run();
 }
