@@ -8,9 +8,11 @@
 
 /*
  * Resumes a machine that stands still by the dead tool's stop. `may_be_paused`: not only a
- * breakpoint of the tool's may have stopped it. False if that cannot be done now.
+ * breakpoint of the tool's may have stopped it. False if that cannot be done now. *resumed: it did
+ * stand still.
  */
-static bool resume_machine(struct vms_qemu *qemu, bool may_be_paused, const struct vms_hold *hold)
+static bool resume_machine(struct vms_qemu *qemu, bool may_be_paused, const struct vms_hold *hold,
+			   bool *resumed)
 {
 	const bool owns_hits = vms_hold_owns_hits(hold);
 	enum vms_run_state state;
@@ -29,7 +31,8 @@ static bool resume_machine(struct vms_qemu *qemu, bool may_be_paused, const stru
 	case VMS_RELEASE_LATER:
 	default: return false;
 	}
-	return vms_qemu_cont(qemu, state, NULL);
+	*resumed = vms_qemu_cont(qemu, state, NULL);
+	return *resumed;
 }
 
 /* Cleans up by one record. True if nothing is left to do. */
@@ -40,18 +43,19 @@ static bool recover_record(const struct vms_record *record, const char *label, v
 	vms_qemu_close_descriptor(qemu, label);
 	if (atomic_load(&record->hold.stub) && !vms_qemu_remove_server(qemu, label, NULL))
 		return false;
-	bool stopped = false;
+	bool stopped = false, resumed = false;
 	if (atomic_load(&record->hold.has_breakpoints) &&
 	    !vms_qemu_clear_breakpoints(qemu, label, &record->hold, &stopped, NULL))
 		return false;
 	if (!stopped && !vms_hold_may_be_ours(phase) && !vms_hold_owns_hits(&record->hold))
 		return true;
-	if (!resume_machine(qemu, stopped || vms_hold_may_be_ours(phase), &record->hold))
+	if (!resume_machine(qemu, stopped || vms_hold_may_be_ours(phase), &record->hold, &resumed))
 		return false;
-	vms_log(VMS_LOG_WARNING,
-		"%s runs again: a vmscope that was killed together with its watchdog had stopped "
-		"it",
-		qemu->machine.info.name);
+	if (resumed)
+		vms_log(VMS_LOG_WARNING,
+			"%s runs again: a vmscope that was killed together with its watchdog had "
+			"stopped it",
+			qemu->machine.info.name);
 	return true;
 }
 
