@@ -3,13 +3,14 @@
 
 Its kernel also signs return addresses, and has addresses of 52 bits in tables of four levels.
 """
+import json
+import tempfile
 import unittest
 
 import linux_guest
 import testbed
 import test_aarch64
 import test_calls_running
-import test_cfg_counts
 import test_flow_stacks
 import test_frames
 import test_guest
@@ -21,6 +22,7 @@ import test_stacks
 import test_symbols
 import test_types
 from test_agent_engine import LinuxGuest
+from vmscope_command import vmscope
 
 SERIES = "6.12-16k"
 
@@ -85,25 +87,36 @@ class Calls(test_calls_running.Running, unittest.TestCase):
     series, arch = SERIES, "aarch64"
 
 
-class FlowStacks(test_flow_stacks.Traced, unittest.TestCase):
+class FlowStacks(test_flow_stacks.Stacks, unittest.TestCase):
     @staticmethod
     def start_guest():
         return LinuxGuest(SERIES, arch="aarch64")
 
 
 class Types(test_types.Aarch64, unittest.TestCase):
+    zeros = test_types.X86.zeros
+
     @classmethod
     def start_guest(cls):
         return LinuxGuest(SERIES, arch="aarch64")
 
 
-class CfgCounts(test_cfg_counts.Kernel, unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.guest = LinuxGuest(SERIES, arch="aarch64")
-        cls.addClassCleanup(cls.guest.stop)
-        names = {symbol.name for symbol in cls.guest.kallsyms()}
-        cls.function = next(name for name in test_cfg_counts.FUNCTIONS if name in names)
+class Core(test_aarch64.Asked, New, unittest.TestCase):
+    def test_core(self):
+        """A core file is seen as the guest was, by its processes, stacks and programs' names."""
+        pid = self.guest.run("frames wait >/dev/null 2>&1 & echo $!").strip()
+        self.guest.run(f"until grep -q '^State:.S' /proc/{pid}/status; do sleep 0.1; done")
+        commands = ("ps",), ("modules",), ("stack", "--task", pid), ("symbol", "--task", pid, "wait_inner")
+        with tempfile.TemporaryDirectory() as directory:
+            self.guest.qmp.command("stop")
+            try:
+                live = [self.ask(*command) for command in commands]
+                vmscope("core", *self.guest.target, "-o", f"{directory}/core")
+            finally:
+                self.guest.qmp.command("cont")
+            for command, rows in zip(commands, live):
+                self.assertTrue(rows)
+                self.assertEqual(json.loads(vmscope(*command, "-c", f"{directory}/core", "--json").out), rows)
 
 
 if __name__ == "__main__":
