@@ -441,14 +441,3 @@ class Reset(Tracer, unittest.TestCase):
         _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertIn("the guest was reset: the probes remain at the addresses", warning)
         self.assertEqual((process.returncode, err), (0, ""))
-
-
-class Aarch64(Flow, Calls, unittest.TestCase):
-    data_places = ()  # this kernel has no symbols of data (CONFIG_KALLSYMS_ALL)
-    pc, first_size = "pc", 4
-    lseek = "__arm64_sys_lseek", "u64(arg0)", "u64(arg0+8)"  # of the registers of a program
-    test_lost_beside_a_file = None  # nothing of the architecture's
-
-    @classmethod
-    def start_guest(cls):
-        return LinuxGuest("6.1", arch="aarch64")

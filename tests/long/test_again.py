@@ -10,6 +10,7 @@ import test_agent_engine
 import test_calls_running
 import test_cfg_counts
 import test_coverage
+import test_flow
 import test_flow_report
 import test_flow_stacks
 import test_flow_tables
@@ -153,3 +154,14 @@ class TraceAarch64(test_trace.Trace, unittest.TestCase):
 
 class CfgCountsAarch64(test_cfg_counts.Kernel, unittest.TestCase):
     arch = "aarch64"
+
+
+class FlowOfAarch64(test_flow.Flow, test_flow.Calls, unittest.TestCase):
+    data_places = ()  # this kernel has no symbols of data (CONFIG_KALLSYMS_ALL)
+    pc, first_size = "pc", 4
+    lseek = "__arm64_sys_lseek", "u64(arg0)", "u64(arg0+8)"  # of the registers of a program
+    test_lost_beside_a_file = None  # nothing of the architecture's
+
+    @classmethod
+    def start_guest(cls):
+        return test_flow.LinuxGuest("6.1", arch="aarch64")
