@@ -288,6 +288,12 @@ uint64_t vms_machine_epoch(struct vms_machine *machine, int vcpu);
  */
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		      GError **error);
+/*
+ * The same, quicker with some engines, but perhaps without registers that no walk of a stack needs
+ * (CR8 of x86-64).
+ */
+bool vms_machine_stack_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error);
 
 /*
  * Reads all registers that the engine knows, including those that are slow to read: on x86-64

@@ -114,7 +114,7 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	struct vms_regs regs;
 	struct vms_task task;
 
-	if (!vms_machine_regs(machine, vcpu, &regs, error))
+	if (!vms_machine_stack_regs(machine, vcpu, &regs, error))
 		return false;
 	ret->vcpu = vcpu;
 	ret->time_ns = vms_clock_now_ns();

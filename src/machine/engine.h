@@ -43,6 +43,9 @@ struct vms_engine {
 	bool (*last_hold_ns)(struct vms_machine *machine, unsigned vcpu, uint64_t *ret);
 	bool (*regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		     GError **error);
+	/* Optional: the same, quicker, but perhaps without some that no walk of a stack needs. */
+	bool (*stack_regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			   GError **error);
 	/* Optional. Adds the registers that are slow to read to `ret`, which holds the others. */
 	bool (*system_regs)(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			    GError **error);

@@ -597,16 +597,21 @@ static bool check_held(const struct vms_machine *machine, unsigned vcpu, unsigne
 	return false;
 }
 
-static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struct vms_regs *ret,
-		     GError **error)
+enum which_regs { STACK_REGS, GENERAL_REGS, ALL_REGS };
+
+static bool get_regs(struct vms_machine *machine, unsigned vcpu, enum which_regs which,
+		     struct vms_regs *ret, GError **error)
 {
+	const struct vms_engine *engine = machine->engine;
+	const bool only_stack = which == STACK_REGS && engine->stack_regs;
+	const bool all = which == ALL_REGS;
 	unsigned unit;
 	if (!find_unit(machine, vcpu, &unit, error))
 		return false;
 	HOLD_LOCK(lock_of(machine, unit));
 	if (!check_held(machine, vcpu, unit, error))
 		return false;
-	if (!machine->engine->regs(machine, vcpu, ret, error) ||
+	if (!(only_stack ? engine->stack_regs : engine->regs)(machine, vcpu, ret, error) ||
 	    (all && !get_system_regs(machine, vcpu, ret, error)))
 		return false;
 	complete_regs(machine, vcpu, ret);
@@ -616,13 +621,19 @@ static bool get_regs(struct vms_machine *machine, unsigned vcpu, bool all, struc
 bool vms_machine_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 		      GError **error)
 {
-	return get_regs(machine, vcpu, false, ret, error);
+	return get_regs(machine, vcpu, GENERAL_REGS, ret, error);
+}
+
+bool vms_machine_stack_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			    GError **error)
+{
+	return get_regs(machine, vcpu, STACK_REGS, ret, error);
 }
 
 bool vms_machine_all_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
 			  GError **error)
 {
-	return get_regs(machine, vcpu, true, ret, error);
+	return get_regs(machine, vcpu, ALL_REGS, ret, error);
 }
 
 bool vms_machine_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,

@@ -36,7 +36,7 @@ static void talk(struct vms_gdb *gdb)
 	vms_gdb_probe(gdb, &was_running, NULL);
 	g_free(vms_gdb_monitor(gdb, "info mtree -f", NULL));
 	vms_gdb_system_regs(gdb, 0, &regs, NULL);
-	vms_gdb_interrupt(gdb, &was_running, NULL);
+	vms_gdb_interrupt(gdb, true, &was_running, NULL);
 	vms_gdb_resync(gdb, NULL);
 	vms_gdb_wide_regs(gdb, 0, &wide, NULL);
 	vms_gdb_detach(gdb, NULL);

@@ -169,6 +169,13 @@ class Bare(unittest.TestCase):
     def test_kvm(self):
         self.check(accel="kvm")
 
+    def test_registers(self):
+        """Those for stacks are read from QEMU's memory. That they are right, test_tcg shows."""
+        guest = qemu_machine.BareGuest("bare", smp=2)
+        self.addCleanup(guest.stop)
+        run = vmscope("sample", "--verbose", "-t", "1", *guest.target)
+        self.assertIn("registers for stacks are read from QEMU's memory", run.err)
+
     def test_number_of_ticks(self):
         """A tick at the very end is none of the run's."""
         guest = self.guest_class("bare")

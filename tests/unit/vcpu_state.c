@@ -13,6 +13,14 @@ struct cpu {
 	uint64_t first[3];
 	uint64_t regs[16], eip, cr3, star, lstar;
 	uint32_t sysenter_cs, none;
+	uint64_t far[1024];
+	uint64_t eflags, cr0, cr2, cr4, efer, kernelgsbase;
+	uint32_t hflags, more_none;
+	struct segment {
+		uint32_t selector, padding;
+		uint64_t base;
+		uint32_t limit, flags;
+	} segs[6];
 	struct link {
 		struct cpu *next;
 		struct link *before;
@@ -45,6 +53,22 @@ static struct state_field fields[] = {
 	FIELD("env.lstar", lstar, 8),
 	FIELD("env.pat", star, 16), /* no number */
 	FIELD("env.sysenter_cs", sysenter_cs, 4),
+	{ .name = NULL },
+};
+
+/* The table of a QEMU that tells all that a walk of stacks needs. */
+static struct state_field all_fields[] = {
+	FIELD("env.regs", regs, 8),
+	FIELD("env.eip", eip, 8),
+	FIELD("env.eflags", eflags, 8),
+	FIELD("env.hflags", hflags, 4),
+	FIELD("env.segs", segs, sizeof(struct segment)),
+	FIELD("env.cr[0]", cr0, 8),
+	FIELD("env.cr[2]", cr2, 8),
+	FIELD("env.cr[3]", cr3, 8),
+	FIELD("env.cr[4]", cr4, 8),
+	FIELD("env.efer", efer, 8),
+	FIELD("env.kernelgsbase", kernelgsbase, 8),
 	{ .name = NULL },
 };
 
@@ -182,11 +206,149 @@ static void test_other_tables(void)
 	}
 }
 
+/* ---- all vCPUs at once -------------------------------------------------- */
+
+enum { IN_64_BITS = 1 << 15 };
+
+static void start_all(struct vms_qemu *qemu, struct state_field *table)
+{
+	start(qemu);
+	vmstate_x86_cpu.fields = table;
+	for (unsigned i = 0; i < G_N_ELEMENTS(cpus); i++) {
+		struct cpu *cpu = &cpus[i];
+		cpu->eflags = 0x202;
+		cpu->cr0 = 0x80050033;
+		cpu->cr2 = UINT64_C(0x7f0000001000) + i;
+		cpu->cr4 = 0x3506f0;
+		cpu->efer = 0xd01;
+		cpu->kernelgsbase = UINT64_C(0xffff888000000000) + i;
+		cpu->hflags = IN_64_BITS | 3;
+		for (unsigned j = 0; j < 6; j++)
+			cpu->segs[j] = (struct segment) { .selector = 0x10 + j,
+							  .base = UINT64_C(0x700000000000) + j };
+	}
+	g_assert_true(vms_vcpu_state_find(qemu));
+}
+
+/* As the stub tells all of them. */
+static struct vms_regs all_stub_regs(unsigned i)
+{
+	static const unsigned segments[] = { ES, CS, SS, DS, FS, GS };
+	const struct cpu *cpu = &cpus[i];
+	struct vms_regs regs = stub_regs(i);
+	for (unsigned j = 0; j < G_N_ELEMENTS(segments); j++)
+		vms_regs_set(&regs, segments[j], cpu->segs[j].selector);
+	vms_regs_set(&regs, FS_BASE, cpu->segs[4].base);
+	vms_regs_set(&regs, GS_BASE, cpu->segs[5].base);
+	vms_regs_set(&regs, EFLAGS, cpu->eflags);
+	vms_regs_set(&regs, CR0, cpu->cr0);
+	vms_regs_set(&regs, CR2, cpu->cr2);
+	vms_regs_set(&regs, CR4, cpu->cr4);
+	vms_regs_set(&regs, CR8, 0);
+	vms_regs_set(&regs, EFER, cpu->efer);
+	vms_regs_set(&regs, K_GS_BASE, cpu->kernelgsbase);
+	for (unsigned j = 0; !(cpu->hflags & IN_64_BITS) && j < N_REGS; j++)
+		regs.value[j] &= UINT32_MAX;
+	return regs;
+}
+
+static bool prove(struct vms_qemu *qemu, unsigned n)
+{
+	const struct vms_regs regs[] = { all_stub_regs(0), all_stub_regs(1), all_stub_regs(2) };
+	return vms_vcpu_state_prove(qemu, regs, n);
+}
+
+static void check_read(struct vms_qemu *qemu, unsigned n)
+{
+	struct vms_regs read[G_N_ELEMENTS(cpus)];
+	g_assert_true(vms_vcpu_state_read(qemu, read, n));
+	for (unsigned i = 0; i < n; i++) {
+		const struct vms_regs told = all_stub_regs(i);
+		g_assert_false(vms_regs_have(&read[i], CR8)); /* the table does not have it */
+		for (unsigned reg = 0; reg < CS_BASE; reg++) {
+			g_assert_true(reg == CR8 || vms_regs_have(&read[i], reg));
+			if (reg != CR8)
+				g_assert_cmphex(read[i].value[reg], ==, told.value[reg]);
+		}
+	}
+}
+
+static void test_all(void)
+{
+	struct vms_qemu qemu;
+	start_all(&qemu, all_fields);
+	g_assert_true(prove(&qemu, 2));
+	check_read(&qemu, 2);
+	cpus[0].eip = UINT64_C(0xffffffff81000000);
+	cpus[1].segs[5].base = 77;
+	cpus[1].hflags = 0; /* 32-bit code: the stub tells so many bits */
+	cpus[1].cr2 = UINT64_C(0x1234567890);
+	check_read(&qemu, 2);
+	g_assert_true(prove(&qemu, 2));
+	/* A vCPU is plugged. */
+	list_cpus(3);
+	g_assert_false(prove(&qemu, 2));
+	g_assert_true(prove(&qemu, 3));
+	check_read(&qemu, 3);
+	finish(&qemu);
+}
+
+/* The numbers of the machine are by the registers, not by the order of QEMU's list. */
+static void test_order(void)
+{
+	struct vms_qemu qemu;
+	start_all(&qemu, all_fields);
+	const struct vms_regs regs[] = { all_stub_regs(1), all_stub_regs(0) };
+	struct vms_regs read[2];
+	g_assert_true(vms_vcpu_state_prove(&qemu, regs, 2));
+	g_assert_true(vms_vcpu_state_read(&qemu, read, 2));
+	g_assert_cmphex(read[0].value[RIP], ==, cpus[1].eip);
+	g_assert_cmphex(read[1].value[RIP], ==, cpus[0].eip);
+	finish(&qemu);
+}
+
+/* Nothing is read that was not proved. */
+static void test_unproved(void)
+{
+	struct vms_qemu qemu;
+	struct vms_regs read[2];
+	start_all(&qemu, all_fields);
+	g_assert_false(vms_vcpu_state_read(&qemu, read, 2));
+	for (unsigned reg = 0; reg < CS_BASE; reg++) {
+		struct vms_regs regs[] = { all_stub_regs(0), all_stub_regs(1) };
+		regs[1].value[reg]++;
+		g_assert_cmpint(vms_vcpu_state_prove(&qemu, regs, 2), ==, reg == CR8);
+		g_assert_cmpint(vms_vcpu_state_read(&qemu, read, 2), ==, reg == CR8);
+		regs[1] = all_stub_regs(1);
+		vms_regs_forget(&regs[1], reg);
+		g_assert_cmpint(vms_vcpu_state_prove(&qemu, regs, 2), ==, reg == CR8);
+	}
+	/* Two that cannot be told apart. */
+	cpus[1] = cpus[0];
+	list_cpus(2);
+	g_assert_false(prove(&qemu, 2));
+	finish(&qemu);
+	/* A table that lacks one. */
+	for (unsigned i = 1; all_fields[i].name; i++) {
+		struct state_field fewer[G_N_ELEMENTS(all_fields)];
+		memcpy(fewer, all_fields, sizeof(fewer));
+		fewer[i].name = "env.none";
+		start(&qemu);
+		vmstate_x86_cpu.fields = fewer;
+		vms_vcpu_state_find(&qemu);
+		g_assert_false(prove(&qemu, 2));
+		finish(&qemu);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/vcpu-state/told", test_told);
 	g_test_add_func("/vcpu-state/endless-list", test_endless_list);
 	g_test_add_func("/vcpu-state/other-tables", test_other_tables);
+	g_test_add_func("/vcpu-state/all", test_all);
+	g_test_add_func("/vcpu-state/order", test_order);
+	g_test_add_func("/vcpu-state/unproved", test_unproved);
 	return g_test_run();
 }

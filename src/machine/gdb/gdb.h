@@ -101,12 +101,12 @@ bool vms_gdb_detach(struct vms_gdb *gdb, GError **error);
 /* Stops the machine, unless it is stopped already. `signal` tells why it stopped. */
 bool vms_gdb_stop(struct vms_gdb *gdb, GError **error);
 /*
- * Stops the machine, and requests the registers of its vCPUs in the same round trip. *was_running
- * is true if this request has stopped it. Only with `interrupts`. The answers have to be received
- * before the machine is released by other means than this client: a request that QEMU has not
- * handled yet would stop it again.
+ * Stops the machine, and with `wants_regs` requests the registers of its vCPUs in the same round
+ * trip. *was_running is true if this request has stopped it. Only with `interrupts`. The answers
+ * have to be received before the machine is released by other means than this client: a request
+ * that QEMU has not handled yet would stop it again.
  */
-bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error);
+bool vms_gdb_interrupt(struct vms_gdb *gdb, bool wants_regs, bool *was_running, GError **error);
 /* Receives what was requested and not received. The next request does so, too. */
 bool vms_gdb_receive_awaited(struct vms_gdb *gdb, GError **error);
 /*

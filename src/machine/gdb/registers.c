@@ -187,12 +187,18 @@ static bool read_batch(struct vms_gdb *gdb, unsigned first, GError **error)
 	return receive_vcpus(gdb, first + 1, error);
 }
 
-bool vms_gdb_interrupt(struct vms_gdb *gdb, bool *was_running, GError **error)
+/* True for a stub of QEMU's whose registers have been read once. */
+static bool can_batch(const struct vms_gdb *gdb)
+{
+	return gdb->has_phys_mode && gdb->general_size > 0;
+}
+
+bool vms_gdb_interrupt(struct vms_gdb *gdb, bool wants_regs, bool *was_running, GError **error)
 {
 	gdb->stopped_by_request = false;
 	vms_gdb_forget_regs(gdb);
-	bool done = gdb->has_phys_mode && gdb->general_size > 0 ? read_batch(gdb, 0, error)
-								: vms_gdb_request(gdb, "qC", error);
+	bool done = wants_regs && can_batch(gdb) ? read_batch(gdb, 0, error)
+						 : vms_gdb_request(gdb, "qC", error);
 	*was_running = gdb->stopped_by_request;
 	gdb->stopped |= done;
 	gdb->stopped_by_request = false;
@@ -206,9 +212,8 @@ static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)
 
 bool vms_gdb_regs(struct vms_gdb *gdb, unsigned vcpu, struct vms_regs *ret, GError **error)
 {
-	const bool in_batch = gdb->has_phys_mode && gdb->general_size > 0;
 	bool read = gdb->broken || vcpu >= gdb->awaited.end || receive_vcpus(gdb, vcpu + 1, error);
-	if (read && !is_known(gdb, vcpu) && in_batch)
+	if (read && !is_known(gdb, vcpu) && can_batch(gdb))
 		read = read_batch(gdb, vcpu, error);
 	if (read && !is_known(gdb, vcpu))
 		read = read_vcpu(gdb, vcpu, &gdb->known[vcpu], error);

@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* How many bytes to read by /proc/PID/mem at most. The kernel copies those twice. */
+#define SMALL_READ 4096
 /* How many bytes to read at once. The kernel reads at most 2 GiB. */
 #define READ_MAX (UINT64_C(1) << 30)
 /* The shortest hole that ends a stretch of data, in bytes. */
@@ -71,7 +73,7 @@ void vms_ram_locate(const struct vms_ram *ram, uint64_t pa, size_t size, struct 
 	if (ret->hva && part->kind == VMS_RAM_FILE) {
 		ret->fd = part->file->fd;
 		ret->file_offset = part->file_offset + (pa - part->pa);
-	} else if (ret->hva && (part->kind == VMS_RAM_COPY || ram->fetched >= 0)) {
+	} else if (ret->hva && (part->kind == VMS_RAM_COPY || ram->is_fetched)) {
 		ret->hva = 0;
 	}
 }
@@ -100,8 +102,8 @@ static ssize_t read_alive(const struct vms_ram *ram, const struct iovec *local,
 static bool read_process(const struct vms_ram *ram, const struct vms_ram_part *part,
 			 uint64_t offset, void *buf, size_t size)
 {
-	if (ram->fetched >= 0)
-		return pread(ram->fetched, buf, size, (off_t)(part->hva + offset)) == (ssize_t)size;
+	if (ram->is_fetched || (ram->mem >= 0 && size <= SMALL_READ))
+		return pread(ram->mem, buf, size, (off_t)(part->hva + offset)) == (ssize_t)size;
 	struct iovec local = { .iov_base = buf, .iov_len = size };
 	struct iovec remote = { .iov_base = (void *)(uintptr_t)(part->hva + offset),
 				.iov_len = size };

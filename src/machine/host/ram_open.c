@@ -206,7 +206,7 @@ static bool has_userfaultfd(pid_t pid)
 /* What cannot be read without a wait is left out. */
 static void make_opaque(struct vms_ram *ram)
 {
-	if (ram->fetched < 0)
+	if (ram->mem < 0)
 		g_array_set_size(ram->parts, 0);
 	for (guint i = 0; i < ram->parts->len; i++) {
 		struct vms_ram_part *part = &g_array_index(ram->parts, struct vms_ram_part, i);
@@ -219,18 +219,18 @@ void vms_ram_open(struct vms_ram *ram, const struct vms_host_identity *process,
 		  const struct vms_ram_place *places, size_t n_places)
 {
 	g_autofree char *pagemap = vms_host_process_path(process->pid, "pagemap");
-	*ram = (struct vms_ram) { .process = process, .pagemap = -1, .fetched = -1 };
+	*ram = (struct vms_ram) { .process = process, .pagemap = -1, .mem = -1 };
 	ram->parts = g_array_new(FALSE, FALSE, sizeof(struct vms_ram_part));
 	ram->files = g_ptr_array_new_with_free_func(free_file);
+	g_autofree char *mem = vms_host_process_path(process->pid, "mem");
 	ram->pagemap = open(pagemap, O_RDONLY | O_CLOEXEC);
+	ram->mem = open(mem, O_RDONLY | O_CLOEXEC);
 	g_autoptr(GArray) mappings = read_mappings(process->pid);
 	for (size_t i = 0; i < n_places; i++)
 		add_place(ram, &places[i], mappings);
-	if (has_userfaultfd(process->pid)) {
-		g_autofree char *mem = vms_host_process_path(process->pid, "mem");
-		ram->fetched = open(mem, O_RDONLY | O_CLOEXEC);
+	ram->is_fetched = has_userfaultfd(process->pid);
+	if (ram->is_fetched)
 		make_opaque(ram);
-	}
 	/* If it has ended, what was read may be about another process with its pid. */
 	if (!vms_host_identity_is_alive(process))
 		g_array_set_size(ram->parts, 0);
@@ -244,6 +244,6 @@ void vms_ram_close(struct vms_ram *ram)
 	g_clear_pointer(&ram->files, g_ptr_array_unref);
 	if (ram->pagemap >= 0)
 		close(ram->pagemap);
-	if (ram->fetched >= 0)
-		close(ram->fetched);
+	if (ram->mem >= 0)
+		close(ram->mem);
 }

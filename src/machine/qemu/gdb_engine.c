@@ -131,7 +131,7 @@ static bool stop_machine(struct stub_machine *stub, bool *was_running, GError **
 {
 	*was_running = true;
 	if (stub->has_monitor)
-		return vms_gdb_interrupt(&stub->gdb, was_running, error);
+		return vms_gdb_interrupt(&stub->gdb, true, was_running, error);
 	if (!stub->gdb.stopped && !vms_gdb_poll(&stub->gdb, error))
 		return false;
 	return stub->gdb.stopped ? vms_gdb_probe(&stub->gdb, was_running, error)

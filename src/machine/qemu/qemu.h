@@ -111,6 +111,19 @@ bool vms_qemu_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_w
  * was asked for its registers in this hold: with KVM it has them only then.
  */
 void vms_qemu_add_state_regs(struct vms_qemu *qemu, unsigned vcpu, struct vms_regs *regs);
+/*
+ * Finds out, once, where this QEMU has registers of x86-64 in its memory, which takes a few
+ * milliseconds. False if it does not tell.
+ */
+bool vms_vcpu_state_find(struct vms_qemu *qemu);
+/*
+ * Proves that the general registers of all `n` vCPUs, without CR8, can be read from QEMU's memory:
+ * `regs` has what QEMU has told of them in this hold. False if QEMU has other values there, or if
+ * two vCPUs cannot be told apart. Only after vms_vcpu_state_find.
+ */
+bool vms_vcpu_state_prove(struct vms_qemu *qemu, const struct vms_regs *regs, unsigned n);
+/* Reads them, by one system call. All vCPUs are held. False if that was not proved, or fails. */
+bool vms_vcpu_state_read(struct vms_qemu *qemu, struct vms_regs *ret, unsigned n);
 void vms_vcpu_state_free(struct vms_vcpu_state *state);
 
 /* Fills in `machine.info`, the architecture and the vCPUs (identify.c). */

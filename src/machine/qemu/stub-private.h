@@ -85,8 +85,31 @@ void vms_stub_look_for_snapshots(struct vms_qemu_stub *stub);
 /* Makes sure that the stub can be used, and adds it if it is not there yet. */
 bool vms_stub_begin_requests(struct vms_qemu_stub *stub, GError **error);
 void vms_stub_end_requests(struct vms_qemu_stub *stub);
+/* Fails if the held machine does not stand still any more, so that its stub must not be used. */
+bool vms_stub_check_still(struct vms_qemu_stub *stub, GError **error);
 /* True if only QEMU's monitor may be used to read registers. */
 bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub);
+
+/* ---- registers: all under the machine's lock (stub_registers.c) --------- */
+
+/* Functions of struct vms_engine. */
+bool vms_stub_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+		   GError **error);
+bool vms_stub_stack_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			 GError **error);
+bool vms_stub_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
+			  GError **error);
+bool vms_stub_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vms_wide_regs *ret,
+			GError **error);
+/*
+ * Finds out, once, where QEMU has the registers in its memory, if that can be. Takes a few
+ * milliseconds, so it is called before a stop.
+ */
+void vms_stub_find_state(struct vms_qemu_stub *stub);
+/* True if the next hold reads registers from QEMU's memory, so that the stub need not tell them. */
+bool vms_stub_reads_state(const struct vms_qemu_stub *stub);
+/* Forgets the registers of the last hold. */
+void vms_stub_forget_state(struct vms_qemu_stub *stub);
 
 /* ---- probes: all under the machine's lock ------------------------------- */
 

@@ -34,11 +34,17 @@ struct vms_qemu_stub {
 	bool has_snapshot; /* a disk holds one, as of the last look */
 	bool knows_disks;  /* nothing has happened since that look, but `disk_jobs` events */
 	uint64_t disk_jobs;
-	bool released;	      /* it was not looked yet what has become of the last release */
-	uint64_t asked_ns;    /* when QEMU was asked for its condition last */
-	char *ended_by;	      /* why our hold ended before its release, or NULL */
-	bool told_slow;	      /* it was logged that memory is read through the stub */
-	bool checked_watcher; /* no other client is connected to a monitor */
+	bool released;	   /* it was not looked yet what has become of the last release */
+	uint64_t asked_ns; /* when QEMU was asked for its condition last */
+	char *ended_by;	   /* why our hold ended before its release, or NULL */
+	bool told_slow;	   /* it was logged that memory is read through the stub */
+	/* Registers in QEMU's memory, see stub_registers.c. */
+	struct vms_regs *state_regs; /* by vCPU, of this hold; NULL: not looked for */
+	bool has_state_regs;	     /* they were read in this hold */
+	bool told_state;	     /* it was logged that they are read from there */
+	unsigned proof_holds;	     /* holds for which they are still known to be right */
+	unsigned proofs_left;	     /* proofs that may still fail */
+	bool checked_watcher;	     /* no other client is connected to a monitor */
 
 	struct vms_stop_probes probes;
 	int wake; /* an eventfd: the machine may stand at a hit; -1: not made yet */

@@ -219,7 +219,8 @@ static bool request_stop(struct vms_qemu_stub *stub, bool *stopped, GError **err
 {
 	if (stub->connected && stub->has_snapshot)
 		return stop_by_monitor(stub, stopped, error);
-	bool done = stub->connected ? vms_gdb_interrupt(&stub->gdb, stopped, error)
+	bool done = stub->connected ? vms_gdb_interrupt(&stub->gdb, !vms_stub_reads_state(stub),
+							stopped, error)
 				    : connect_stub(stub, stopped, error);
 	return done && (!*stopped || check_resumes(stub, stopped, error));
 }
@@ -230,6 +231,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	if (!vms_stub_check_watcher(stub, error) || !prepare_watchdog(stub, error))
 		return false;
 	vms_stub_look_for_snapshots(stub);
+	vms_stub_find_state(stub);
 	bool connected = stub->connected;
 	vms_stub_remember_events(stub);
 	if (connected)
@@ -284,6 +286,7 @@ static bool stub_hold(struct vms_machine *machine, int vcpu, GError **error)
 	if (!vms_stub_settle_release(stub, error))
 		return false;
 	vms_gdb_forget_regs(&stub->gdb);
+	vms_stub_forget_state(stub);
 	vms_qemu_follow_ranges(&stub->qemu);
 	if (vms_stub_may_stand_at_hit(stub)) {
 		if (!vms_stub_hold_at_hit(stub, &held, error))
@@ -392,8 +395,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
 }
 
-/* Fails if the held machine does not stand still any more, so that its stub must not be used. */
-static bool check_still(struct vms_qemu_stub *stub, GError **error)
+bool vms_stub_check_still(struct vms_qemu_stub *stub, GError **error)
 {
 	if (stub->ended_by)
 		return vms_stub_set_ended_error(stub, stub->ended_by, error);
@@ -444,8 +446,8 @@ void vms_stub_end_requests(struct vms_qemu_stub *stub)
 bool vms_stub_begin_requests(struct vms_qemu_stub *stub, GError **error)
 {
 	if (vms_stub_is_ours(stub))
-		return check_still(stub, error);
-	return vms_stub_settle_release(stub, error) && check_still(stub, error) &&
+		return vms_stub_check_still(stub, error);
+	return vms_stub_settle_release(stub, error) && vms_stub_check_still(stub, error) &&
 	       connect_to_stopped(stub, error);
 }
 
@@ -459,72 +461,6 @@ bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub)
 		return false;
 	return vms_stub_standing(stub) == VMS_RUNS_ON || stub->state == VMS_RUN_SUSPENDED ||
 	       !vms_stub_check_watcher(stub, NULL);
-}
-
-static bool stub_read_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-			   GError **error)
-{
-	struct vms_qemu_stub *stub = vms_stub_of(machine);
-	bool monitor_knows = machine->arch == &vms_arch_x86_64;
-	GError *failure = NULL;
-	if (vms_stub_is_monitor_only(stub))
-		return (monitor_knows || vms_stub_check_watcher(stub, error)) &&
-		       vms_qemu_monitor_regs(machine, vcpu, ret, error);
-	if (!vms_stub_begin_requests(stub, &failure)) {
-		/* QEMU's only stub is somebody else's: a debugger has stopped the machine. */
-		bool taken = g_error_matches(failure, VMS_ERROR, VMS_ERROR_BUSY);
-		if (taken && monitor_knows && vms_qemu_monitor_regs(machine, vcpu, ret, NULL)) {
-			g_error_free(failure);
-			return true;
-		}
-		g_propagate_error(error, failure);
-		return false;
-	}
-	bool read = vcpu < stub->gdb.threads->len
-			    ? vms_gdb_regs(&stub->gdb, vcpu, ret, error)
-			    : vms_gdb_fail(&stub->gdb, VMS_ERROR_NOT_FOUND,
-					   "the vCPU is not there any more", error);
-	vms_stub_end_requests(stub);
-	return read;
-}
-
-/* On x86-64 only the monitor has these. What it tells is exact while the machine is stopped. */
-static bool stub_read_system_regs(struct vms_machine *machine, unsigned vcpu, struct vms_regs *ret,
-				  GError **error)
-{
-	struct vms_qemu_stub *stub = vms_stub_of(machine);
-	if (machine->arch == &vms_arch_x86_64) {
-		bool runs_on = vms_stub_standing(stub) == VMS_RUNS_ON;
-		if ((!runs_on && !check_still(stub, error)) ||
-		    !vms_qemu_system_regs(machine, vcpu, ret, error))
-			return false;
-		if (!runs_on)
-			vms_qemu_add_state_regs(&stub->qemu, vcpu, ret);
-		return true;
-	}
-	if (!vms_stub_begin_requests(stub, error))
-		return false;
-	bool read = vms_gdb_system_regs(&stub->gdb, vcpu, ret, error);
-	vms_stub_end_requests(stub);
-	return read;
-}
-
-/*
- * On x86-64 the monitor has them. The stub lacks most of them, and before QEMU 8.0 it has those of
- * x87 in another order.
- */
-static bool stub_read_wide_regs(struct vms_machine *machine, unsigned vcpu,
-				struct vms_wide_regs *ret, GError **error)
-{
-	struct vms_qemu_stub *stub = vms_stub_of(machine);
-	if (machine->arch == &vms_arch_x86_64)
-		return (vms_stub_standing(stub) == VMS_RUNS_ON || check_still(stub, error)) &&
-		       vms_qemu_wide_regs(machine, vcpu, ret, error);
-	if (!vms_stub_begin_requests(stub, error))
-		return false;
-	bool read = vms_gdb_wide_regs(&stub->gdb, vcpu, ret, error);
-	vms_stub_end_requests(stub);
-	return read;
 }
 
 static void warn_of_slow_memory(struct vms_qemu_stub *stub)
@@ -605,6 +541,7 @@ static void stub_close(struct vms_machine *machine)
 	vms_watchdog_free(stub->watchdog, stub->qemu.qmp.stream.is_late);
 	vms_qemu_close(&stub->qemu);
 	vms_stub_close_probes(stub);
+	g_free(stub->state_regs);
 	g_free(stub->label);
 	g_free(stub->ended_by);
 	g_free(stub);
@@ -615,9 +552,10 @@ static const struct vms_engine engine = {
 	.hold = stub_hold,
 	.observe = stub_observe,
 	.release = stub_release,
-	.regs = stub_read_regs,
-	.system_regs = stub_read_system_regs,
-	.wide_regs = stub_read_wide_regs,
+	.regs = vms_stub_regs,
+	.stack_regs = vms_stub_stack_regs,
+	.system_regs = vms_stub_system_regs,
+	.wide_regs = vms_stub_wide_regs,
 	.check_ranges = vms_qemu_check_ranges,
 	.update_ranges = vms_qemu_update_ranges,
 	.check_vcpus = vms_qemu_check_vcpus,
