@@ -119,7 +119,7 @@ class RecordGuest(unittest.TestCase):
     def test_wall(self):
         """What a program does and waits for, by the time that it measures itself."""
         file = self.folder / "wall"
-        pid, *times = map(int, self.run_waiting("record_program waits 1", file, "--wall").split())
+        pid, *times = map(int, self.run_waiting("record_program waits 2", file, "--wall").split())
         self.assertEqual(len(times), 4)
         stacks = [(stack, count) for stack, count in folded(file)
                   if stack.startswith(f"record_program ({pid})")]

@@ -174,7 +174,8 @@ static void test_interrupts(void)
 		g_autoptr(GError) error = NULL;
 		start(&peer, &gdb, cases[i].lines, PEER_CLOSES);
 		gdb.interrupts = true;
-		g_assert_cmpint(vms_gdb_interrupt(&gdb, true, &was_running, &error), ==, cases[i].works);
+		g_assert_cmpint(vms_gdb_interrupt(&gdb, true, &was_running, &error), ==,
+				cases[i].works);
 		if (cases[i].works)
 			g_assert_cmpint(was_running, ==, cases[i].was_running);
 		vms_gdb_close(&gdb);
