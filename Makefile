@@ -16,7 +16,7 @@ check: | setup
 
 # What takes hours; one part of it alone: scripts/check-long faults, libvirt, guests, gdb or fuzz.
 check-long: all
-	@scripts/setup --libvirt --debian-guest
+	@scripts/setup --libvirt --debian-guest --large-pages
 	@scripts/check-long
 
 # Compared with gdb, crash and drgn on the kernels' debug symbols (280 MB per kernel to download).

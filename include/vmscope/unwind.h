@@ -34,6 +34,7 @@ enum vms_walk_end {
 	VMS_WALK_NO_INFO,    /* there is no unwind table entry for the address */
 	VMS_WALK_BAD_FRAME,  /* an impossible frame: not code, not further out, or a loop */
 	VMS_WALK_NO_TABLE,   /* the unwind table of a user program is not in the guest's memory */
+	VMS_WALK_GOROUTINE,  /* callers are on the stack of a goroutine (Go), which was not read */
 	VMS_WALK_N_ENDS,
 };
 /* Returns the end in a few words. */

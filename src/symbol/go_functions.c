@@ -33,6 +33,11 @@ static const Elf64_Shdr *find_section(const struct vms_elf_image *elf)
 	return section && section->sh_type == SHT_PROGBITS ? section : NULL;
 }
 
+bool vms_go_has_functions(const struct vms_elf_image *elf)
+{
+	return find_section(elf) != NULL;
+}
+
 static bool read_header(const struct vms_file_source *source, const Elf64_Shdr *section,
 			struct go_header *ret)
 {

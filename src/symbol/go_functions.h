@@ -8,6 +8,9 @@
 
 #include "symbol/elf_image.h"
 
+/* True if a file has such a table, of any version. */
+bool vms_go_has_functions(const struct vms_elf_image *elf);
+
 /*
  * Calls `each` for every function, by ascending address (without a bias). Does nothing if the file
  * has no such table. Functions whose parts of the table are missing are left out.

@@ -2,6 +2,7 @@
 #include "unwind/user_frame.h"
 
 #include "arch/aarch64.h"
+#include "unwind/go_stack.h"
 #include "unwind/user_tables.h"
 
 #define FRAME_LIMIT    (8u << 20) /* bytes of one frame; Linux's usual limit of a whole stack */
@@ -336,5 +337,8 @@ bool vms_step_user_frame(struct vms_cursor *cursor, enum vms_walk_end *end)
 	}
 	if (mapping && is_in_trampoline(cursor, user, mapping))
 		return step_signal(cursor, user, end);
+	if (mapping && mapping->binary &&
+	    vms_go_stack_end(mapping->binary, get_offset(mapping, pc), end))
+		return false;
 	return step_without_table(cursor, user, end);
 }

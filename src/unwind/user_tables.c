@@ -91,7 +91,11 @@ enum vms_cfi_result vms_user_tables_find(struct vms_binary *binary, const struct
 					 uint64_t offset, struct vms_cfi_row *ret)
 {
 	const struct vms_elf_image *elf = vms_binary_elf(binary);
+	uint8_t begin;
 	uint64_t va;
+	/* A file that was cut since it was mapped has lost its tables. */
+	if (!elf && !vms_binary_read(binary, 0, &begin, sizeof(begin)))
+		return VMS_CFI_MISSING;
 	if (!elf || !is_of_arch(elf, arch) || !vms_elf_image_code_address(elf, offset, &va))
 		return VMS_CFI_NONE;
 	struct tables *tables = vms_binary_attachment(binary, make_tables, free_tables);

@@ -25,6 +25,7 @@ const char *vms_walk_end_text(enum vms_walk_end end)
 		[VMS_WALK_NO_INFO] = "no unwind information",
 		[VMS_WALK_BAD_FRAME] = "implausible frame",
 		[VMS_WALK_NO_TABLE] = "unwind table not in memory",
+		[VMS_WALK_GOROUTINE] = "callers on a goroutine's stack",
 	};
 	return end < VMS_WALK_N_ENDS ? texts[end] : "unknown";
 }

@@ -31,7 +31,8 @@ static const struct words_structure structures[] = {
 	    { "i_ino", 16, 8 },
 	    { "i_sb", 24, 8 },
 	    { "i_nlink", 32, 4 } } },
-	{ "super_block", { 0, 0 }, { { "s_dev", 0, 4 } } },
+	{ "super_block", { 0, 0 }, { { "s_dev", 0, 4 }, { "s_magic", 8, 8 } } },
+	{ "dentry", { 0, 0 }, { { "d_inode", 0, 8 } } },
 	{ "address_space", { 0, 0 }, { { "host", 0, 8 }, { "i_pages", 8, 8, tree } } },
 	{ "xa_node", { 0, 0 }, { { "shift", 0, 1 }, { "slots", 8, 512 } } },
 	{ "page",
@@ -67,7 +68,8 @@ static void read_file(struct vms_linux *guest, struct vms_linux_files *files)
 	g_autoptr(vms_binary) binary = vms_linux_files_open(files, "file", &file);
 	if (!binary)
 		return;
-	if (vms_page_cache_of_inode(guest->page_cache, file.inode, &same))
+	if (vms_page_cache_of_inode(guest->page_cache, file.inode, &same) &&
+	    same.inode == file.inode)
 		g_assert_cmphex(same.number, ==, file.number);
 	for (uint64_t offset = 0; offset < 0x100000; offset += 0x8040)
 		vms_binary_read(binary, offset, bytes, sizeof(bytes));

@@ -119,6 +119,16 @@ class Names:
                              ("2", "(kthreadd) is of the kernel, and has no programs")):
             self.assertIn(reason, vmscope("symbol", "--task", task, *self.guest.target, check=False).err)
 
+    def test_same_build_id(self):
+        """A program that carries the build id of another one does not give its names to that."""
+        place = (self.programs / "sorts").read_bytes().index(b"compare_numbers\0")
+        pid = self.guest.run(f"cp /bin/sorts /tmp/other && printf compare_strings | dd of=/tmp/other bs=1 seek={place}"
+                             " conv=notrunc 2>/dev/null; /tmp/other >/dev/null 2>&1 & echo $!").strip()
+        self.addCleanup(self.guest.run, f"kill -9 {pid}")
+        text = vmscope("sample", "-t", "2", "-F", "199", "--facts", "none", *self.guest.target).out
+        found = set(re.findall(r"(compare_\w+) \((/[^)]+)\)", text))
+        self.assertEqual(found, {("compare_numbers", "/bin/sorts"), ("compare_strings", "/tmp/other")}, text)
+
     def test_functions_that_must_be_there(self):
         names = {name for name, *_ in self.frames()}
         for name in ("compare_numbers", "rand_r"):

@@ -14,11 +14,11 @@ GROUPS = {f"/system.slice/docker-{ID}.scope": "docker-0123456789ab", "/a/lxc.pay
 
 class Processes:
     """Sleeping programs, each in a group; subclasses say which kernel."""
-    series = ""
+    series, arch = "", "x86_64"
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = linux_guest.LinuxGuest(cls.series)
+        cls.guest = linux_guest.LinuxGuest(cls.series, arch=cls.arch)
         cls.addClassCleanup(cls.guest.stop)
         cls.guest.run("mkdir -p /cg && mount -t cgroup2 none /cg")
         cls.pids = {}

@@ -42,14 +42,17 @@ func main() {
 """
 
 
-class GoNames(unittest.TestCase):
+class Compiled:
+    """A program that Go's own tools compile."""
+    source = ""
+
     @classmethod
     def setUpClass(cls):
         cls.tools = debian_package("golang-1.19-go", "usr/lib/go-1.19/pkg/tool/linux_amd64")
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        (cls.folder / "main.go").write_text(PROGRAM)
+        (cls.folder / "main.go").write_text(cls.source)
         cls.packages = cls.tools.parents[1] / "linux_amd64"
         cls.run_tool("compile", "-p", "main", "-o", "main.o", "-I", cls.packages, "main.go")
 
@@ -58,10 +61,18 @@ class GoNames(unittest.TestCase):
         subprocess.run([cls.tools / name, *arguments], cwd=cls.folder, check=True,
                        env=dict(os.environ, GOROOT=str(cls.tools.parents[2])))
 
+    @classmethod
+    def link(cls, mode, out):
+        cls.run_tool("link", f"-buildmode={mode}", "-L", cls.packages, "-o", out, "main.o")
+
+
+class GoNames(Compiled, unittest.TestCase):
+    source = PROGRAM
+
     def check_names(self, mode):
         """Every function of a stack is what nm calls it, at the same distance from main."""
         whole, stripped = self.folder / mode, self.folder / f"{mode}-stripped"
-        self.run_tool("link", f"-buildmode={mode}", "-L", self.packages, "-o", whole, "main.o")
+        self.link(mode, whole)
         shutil.copy(whole, stripped)
         subprocess.run(["strip", stripped], check=True)
         self.assertNotIn(".symtab", subprocess.run(["readelf", "-S", "-W", stripped], check=True, text=True,

@@ -57,6 +57,7 @@ def debian_package(name, member):
             package = next(pathlib.Path(scratch).glob("*.deb"), None)
             if not package:
                 raise unittest.SkipTest(f"{name} cannot be fetched: {run.stderr[-200:]}")
+            CACHE.mkdir(parents=True, exist_ok=True)
             subprocess.run(["dpkg", "-x", package, folder], check=True)
     return next(folder.glob(member))
 

@@ -2,6 +2,7 @@
 /* The table of functions of programs in Go, as this file encodes it; and tables that lie. */
 #include "symbol/go_functions.h"
 #include "symbol/binary.h"
+#include "unwind/go_stack.h"
 #include <glib.h>
 #include <string.h>
 
@@ -21,6 +22,9 @@ static const struct function functions[] = {
 	{ "runtime.goexit", 0 },
 	{ "main.(*shape).area", 0x20 },
 	{ "main.main", 0x60 },
+	{ "runtime.mcall", 0x70 },
+	{ "runtime.systemstack.abi0", 0x80 },
+	{ "runtime.systemstack_switch.abi0", 0x88 },
 };
 #define END 0x90 /* of the last function */
 
@@ -204,11 +208,30 @@ static void test_lies(void)
 	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(binary)), >=, 2);
 }
 
+/* At which functions a stack ends, and how. */
+static void test_stack_end(void)
+{
+	enum vms_walk_end end;
+	g_autoptr(GByteArray) table = encode_table(0xfffffff1, TEXT);
+	g_autoptr(vms_binary) binary = open_bytes(encode_file(table, 0));
+	for (uint64_t at = 0; at < END; at++) {
+		const bool ends = vms_go_stack_end(binary, TEXT_AT + at, &end);
+		g_assert_cmpint(ends, ==, at >= 0x70 && at < 0x88);
+		if (ends)
+			g_assert_cmpint(end, ==, at < 0x80 ? VMS_WALK_ROOT : VMS_WALK_GOROUTINE);
+	}
+	g_assert_false(vms_go_stack_end(binary, TEXT_AT + TEXT_SIZE, &end));
+	put_at(table, 0, 0xfffffffa, 4); /* a table that is not understood */
+	g_autoptr(vms_binary) other = open_bytes(encode_file(table, 0));
+	g_assert_false(vms_go_stack_end(other, TEXT_AT + 0x80, &end));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/go-functions/fixed", test_fixed);
 	g_test_add_func("/go-functions/moved", test_moved);
 	g_test_add_func("/go-functions/lies", test_lies);
+	g_test_add_func("/go-functions/stack-end", test_stack_end);
 	return g_test_run();
 }

@@ -13,11 +13,15 @@ enum {
 	MAPPING = 0x200,
 	INODE = 0x300,
 	SUPER_BLOCK = 0x400,
-	ROOT = 0x1000, /* nodes of the tree */
+	OVERLAY_INODE = 0x500,
+	OVERLAY = 0x600, /* its struct super_block */
+	UPPER = 0x700,	 /* the struct dentry of the file in its upper layer */
+	ROOT = 0x1000,	 /* nodes of the tree */
 	LEAF = 0x1800,
 	POINTER = 0x2000, /* the variable vmemmap_base */
 	DATA = 0x30000,	  /* contents of pages */
 };
+enum { INODE_SIZE = 40, OVERLAY_MAGIC = 0x794c7630 };
 enum { SLOTS = 8, N_SLOTS = 64, UPTODATE = 1 << 2, PAGE_SIZE_OF_STRUCT = 64 };
 enum { FLAGS = 0, COMPOUND = 8, OWNER = 16, INDEX = 24 };
 
@@ -37,13 +41,14 @@ static GByteArray *types(void)
 	} structures[] = {
 		{ "file", 16, { { "f_mapping", 0, 8 }, { "f_inode", 8, 8 } } },
 		{ "inode",
-		  40,
+		  INODE_SIZE,
 		  { { "i_mapping", 0, 8 },
 		    { "i_size", 8, 8 },
 		    { "i_ino", 16, 8 },
 		    { "i_sb", 24, 8 },
 		    { "i_nlink", 32, 4 } } },
-		{ "super_block", 8, { { "s_dev", 0, 4 } } },
+		{ "super_block", 16, { { "s_dev", 0, 4 }, { "s_magic", 8, 8 } } },
+		{ "dentry", 8, { { "d_inode", 0, 8 } } },
 		{ "address_space", 16, { { "host", 0, 8 }, { "i_pages", 8, 8, tree } } },
 		{ "xa_node",
 		  SLOTS + N_SLOTS * 8,
@@ -223,6 +228,38 @@ static void test_cycles(struct fixture *f, const void *data)
 	check_missing(f, 0);
 }
 
+/* Writes an overlay's inode, whose upper layer has the file, or nothing. */
+static void write_overlay(struct fixture *f, uint64_t upper)
+{
+	write_u64(f, OVERLAY_INODE, BASE + MAPPING + 0x80); /* an address_space without pages */
+	write_u64(f, OVERLAY_INODE + 16, 9);
+	write_u64(f, OVERLAY_INODE + 24, BASE + OVERLAY);
+	write_u64(f, OVERLAY_INODE + INODE_SIZE, upper);
+	write_u64(f, OVERLAY + 8, OVERLAY_MAGIC);
+	write_u64(f, UPPER, BASE + INODE);
+}
+
+static void check_inode(struct fixture *f, uint64_t number)
+{
+	struct vms_cached_file file;
+	g_assert_true(vms_page_cache_of_inode(f->guest->page_cache, BASE + OVERLAY_INODE, &file));
+	g_assert_cmpuint(file.number, ==, number);
+}
+
+static void test_overlay(struct fixture *f, const void *data)
+{
+	(void)data;
+	write_overlay(f, BASE + UPPER);
+	check_inode(f, 7);
+	write_overlay(f, 0); /* the file is in a lower layer only */
+	check_inode(f, 9);
+	write_overlay(f, BASE + RAM); /* not in memory */
+	check_inode(f, 9);
+	write_overlay(f, BASE + UPPER);
+	write_u64(f, OVERLAY + 8, 0xef53); /* what is behind an inode of ext4 is no entry */
+	check_inode(f, 9);
+}
+
 #define ADD(name, function)                                                                        \
 	g_test_add("/page-cache/" name, struct fixture, NULL, setup, function, teardown)
 
@@ -233,5 +270,6 @@ int main(int argc, char **argv)
 	ADD("large-folio", test_large_folio);
 	ADD("not-the-file", test_not_the_file);
 	ADD("cycles", test_cycles);
+	ADD("overlay", test_overlay);
 	return g_test_run();
 }

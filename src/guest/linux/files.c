@@ -11,6 +11,7 @@
 #define REFRESH_NS   (UINT64_C(100) * 1000 * 1000) /* of reading files again, at a time */
 #define TABLES_LIMIT (UINT64_C(512) << 20) /* bytes of symbols and unwind tables of all files */
 #define VDSO_LIMIT   (64u << 10)	   /* bytes; Linux has two pages or so */
+#define SHARED_LIMIT (UINT64_C(16) << 20)  /* bytes of a file whose copies share tables */
 
 struct noted {
 	uint32_t space;
@@ -114,12 +115,32 @@ static struct vms_binary *open_binary(struct vms_linux_files *files, const char 
 	return binary;
 }
 
-/* Returns the binary that has the same build id and size, or `binary`. Takes `binary`. */
+/*
+ * True if two files are the same, and the same blocks of them can be read. A build id is no proof:
+ * a program can carry that of a library, and would so give its names to all processes.
+ */
+static bool have_same_bytes(struct vms_binary *a, struct vms_binary *b)
+{
+	const uint64_t size = vms_binary_size(a);
+	uint8_t of_a[VMS_FILE_BLOCK], of_b[VMS_FILE_BLOCK];
+	if (size != vms_binary_size(b) || size > SHARED_LIMIT)
+		return false;
+	for (uint64_t at = 0; at < size; at += VMS_FILE_BLOCK) {
+		const size_t part = MIN(size - at, VMS_FILE_BLOCK);
+		const bool has_a = vms_binary_read(a, at, of_a, part);
+		if (has_a != vms_binary_read(b, at, of_b, part) ||
+		    (has_a && memcmp(of_a, of_b, part) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* Returns the binary of a copy of the file, or `binary`. Takes `binary`. */
 static struct vms_binary *share_binary(struct vms_linux_files *files, struct vms_binary *binary)
 {
 	const char *build_id = vms_binary_build_id(binary);
 	struct vms_binary *same = build_id ? g_tree_lookup(files->by_build_id, build_id) : NULL;
-	if (same && vms_binary_size(same) == vms_binary_size(binary)) {
+	if (same && have_same_bytes(same, binary)) {
 		vms_binary_unref(binary);
 		return vms_binary_ref(same);
 	}

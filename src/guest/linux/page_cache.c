@@ -21,16 +21,18 @@
 #define HAS_MEM_MAP    2    /* SECTION_HAS_MEM_MAP, include/linux/mmzone.h */
 #define SECTION_FLAGS  UINT64_C(0x3f)
 #define MAPPING_FLAGS  UINT64_C(3) /* PAGE_MAPPING_ANON and others */
+#define OVERLAY_MAGIC  0x794c7630  /* OVERLAYFS_SUPER_MAGIC, include/uapi/linux/magic.h */
 
 struct vms_page_cache {
 	gatomicrefcount refs;
 	struct vms_machine *machine;
 	uint64_t page_size;
 	uint64_t vmemmap; /* address that the struct page of frame 0 would have */
-	uint64_t page_struct_size;
+	uint64_t page_struct_size, inode_size;
 	int64_t uptodate; /* number of the bit PG_uptodate */
 	struct vms_btf_member f_mapping, f_inode;
 	struct vms_btf_member i_mapping, i_size, i_ino, i_sb, i_nlink, s_dev, s_bdev, s_uuid, host;
+	struct vms_btf_member s_magic, d_inode;
 	struct vms_btf_member head, shift, slots;
 	struct vms_btf_member flags, mapping, index, compound_head;
 	GMutex lock;		   /* guards `memory` */
@@ -50,6 +52,8 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "super_block", "s_dev", AT(s_dev), false },
 	{ "super_block", "s_bdev", AT(s_bdev), true },
 	{ "super_block", "s_uuid", AT(s_uuid), true },
+	{ "super_block", "s_magic", AT(s_magic), true },
+	{ "dentry", "d_inode", AT(d_inode), true },
 	{ "address_space", "host", AT(host), false },
 	{ "address_space", "i_pages.xa_head", AT(head), false },
 	{ "xa_node", "shift", AT(shift), false },
@@ -146,6 +150,7 @@ static bool find_layout(const struct vms_linux *guest, struct vms_page_cache *ca
 	       find_renamed_members(guest->btf, cache) &&
 	       vms_btf_size(guest->btf, "page", &cache->page_struct_size) &&
 	       cache->page_struct_size > 0 &&
+	       vms_btf_size(guest->btf, "inode", &cache->inode_size) &&
 	       vms_btf_enumerator(guest->btf, "PG_uptodate", &cache->uptodate) &&
 	       cache->uptodate >= 0 && cache->uptodate < 64 &&
 	       cache->slots.size / sizeof(uint64_t) > 0 &&
@@ -240,13 +245,33 @@ bool vms_page_cache_identify(struct vms_page_cache *cache, struct vms_cached_fil
 	return read;
 }
 
+/*
+ * Returns the inode that has the pages of a file. An overlay has none: those of a file that was
+ * written belong to the file of its upper layer. In struct ovl_inode (fs/overlayfs/ovl_entry.h), a
+ * pointer to the entry of that file is directly behind the overlay's inode. The kernel's own types
+ * lack that struct, because overlays are a module. The caller holds the lock.
+ */
+static uint64_t find_real_inode(struct vms_page_cache *cache, uint64_t inode)
+{
+	uint64_t super_block, magic, upper, real;
+	if (vms_member_there(&cache->s_magic) && vms_member_there(&cache->d_inode) &&
+	    vms_member_read(cache->memory, inode, &cache->i_sb, &super_block) &&
+	    vms_member_read(cache->memory, super_block, &cache->s_magic, &magic) &&
+	    magic == OVERLAY_MAGIC &&
+	    vms_memory_read_u64(cache->memory, inode + cache->inode_size, &upper) && upper != 0 &&
+	    vms_member_read(cache->memory, upper, &cache->d_inode, &real) && real != 0)
+		return real;
+	return inode;
+}
+
 bool vms_page_cache_of_inode(struct vms_page_cache *cache, uint64_t inode,
 			     struct vms_cached_file *ret)
 {
-	*ret = (struct vms_cached_file) { .inode = inode };
 	g_mutex_lock(&cache->lock);
-	const bool read = vms_member_read(cache->memory, inode, &cache->i_mapping, &ret->mapping) &&
-			  read_inode(cache, ret);
+	*ret = (struct vms_cached_file) { .inode = find_real_inode(cache, inode) };
+	const bool read =
+		vms_member_read(cache->memory, ret->inode, &cache->i_mapping, &ret->mapping) &&
+		read_inode(cache, ret);
 	g_mutex_unlock(&cache->lock);
 	return read;
 }
