@@ -324,7 +324,7 @@ static bool run_record(struct session *session, int argc, char **argv, GError **
 		{ "job", 0, 0, G_OPTION_ARG_STRING, &options.job,
 		  "A process and all its descendants", "PID" },
 		{ "cgroup", 0, 0, G_OPTION_ARG_FILENAME, &options.cgroup,
-		  "A control group, by its folder", "FOLDER" },
+		  "A control group, by its folder; of a guest, by its path", "FOLDER" },
 		{ "name", 0, 0, G_OPTION_ARG_STRING, &options.name,
 		  "Processes that run, or begin, a program of that name", "NAME" },
 		{ "all", 'a', 0, G_OPTION_ARG_NONE, &options.all,

@@ -80,7 +80,7 @@ enum vms_sampler_target_kind {
 	VMS_SAMPLER_THREAD,  /* `id`, with the threads and processes that it starts */
 	VMS_SAMPLER_PROCESS, /* all threads of process `id`, with what they start */
 	VMS_SAMPLER_JOB,     /* process `id` and all its descendants */
-	VMS_SAMPLER_CGROUP,  /* a control group: its folder's path is `name` */
+	VMS_SAMPLER_CGROUP,  /* a control group: its folder, or of a guest its path, is `name` */
 	VMS_SAMPLER_SYSTEM,  /* everything */
 	/*
 	 * Process `id`, which runs a virtual machine, with the kernel's workers for it (vhost).

@@ -288,6 +288,12 @@ bool vms_guest_task_facts(struct vms_guest *guest, const struct vms_task *task,
 	return VMS_GUEST_HAS(guest, task_facts) && guest->ops->task_facts(guest->system, task, ret);
 }
 
+char *vms_guest_task_cgroup(struct vms_guest *guest, const struct vms_task *task)
+{
+	return VMS_GUEST_HAS(guest, task_cgroup) ? guest->ops->task_cgroup(guest->system, task)
+						 : NULL;
+}
+
 void vms_task_facts_clear(struct vms_task_facts *facts)
 {
 	g_clear_pointer(&facts->command, g_free);

@@ -86,6 +86,7 @@ struct vms_guest_ops {
 	bool (*task_regs)(void *system, const struct vms_task *task, struct vms_regs *ret,
 			  GError **error);
 	bool (*task_facts)(void *system, const struct vms_task *task, struct vms_task_facts *ret);
+	char *(*task_cgroup)(void *system, const struct vms_task *task);
 	bool (*task_layout)(const void *system, struct vms_task_layout *ret);
 	bool (*task_has)(void *system, uint64_t task, uint32_t pid, uint64_t mm);
 	bool (*task_wait)(void *system, uint64_t task, struct vms_task_wait *ret);

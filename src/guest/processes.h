@@ -29,6 +29,12 @@ bool vms_guest_add_current(const struct vms_guest *guest, GArray *ops);
 bool vms_guest_task_has(struct vms_guest *guest, uint64_t task, uint32_t pid, uint64_t mm);
 
 /*
+ * Reads the path of a task's control group, as /proc/PID/cgroup shows it, newly allocated. About
+ * ten reads of guest memory. NULL if it is not known. For any thread.
+ */
+char *vms_guest_task_cgroup(struct vms_guest *guest, const struct vms_task *task);
+
+/*
  * Reads the process ids of the ancestors of the task that a held vCPU runs, its parent's first, at
  * most `limit`. `memory` uses the page tables of that vCPU's `regs`. Returns how many there are, up
  * to the guest's first process; 0 if they cannot be read.

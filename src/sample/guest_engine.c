@@ -138,6 +138,12 @@ static void note_run_end(enum vms_sample_end end, GError *error, void *data)
 	g_clear_error(&error);
 }
 
+/* The control group of a task, for the targets. */
+static char *read_cgroup(const struct vms_task *task, void *data)
+{
+	return vms_guest_task_cgroup(data, task);
+}
+
 /* ---- the thread -------------------------------------------------------------------- */
 
 /* Lists the threads of targets for the thread that samples those that wait. */
@@ -329,7 +335,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 	engine->machine = config->machine;
 	engine->guest = config->guest;
 	engine->births = g_new0(struct birth, vms_machine_vcpus(config->machine));
-	engine->targets = vms_guest_targets_new();
+	engine->targets = vms_guest_targets_new(read_cgroup, engine->guest);
 	g_mutex_init(&engine->lock);
 	g_cond_init(&engine->stopped);
 	return engine;

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/guest_targets.h"
 #include "base/program_name.h"
+#include <string.h>
+
+#define CGROUP_FOLDER "/sys/fs/cgroup" /* where systems mount control groups */
 
 /* Numbers are in trees, because a guest could choose numbers that make a hash table slow. */
 struct vms_guest_targets {
 	bool all, has_processes;
 	bool waits; /* a process with one of the names may still start */
 	GPtrArray *names;
+	GPtrArray *cgroups; /* paths of control groups, without a slash at the end; "": all */
+	char *(*read_cgroup)(const struct vms_task *task, void *data);
+	void *data;	/* for `read_cgroup` */
 	GTree *threads; /* by tid; the values of all three are struct since */
 	GTree *members; /* by pid: processes whose threads are all sampled */
 	GTree *others;	/* by pid: processes that are not sampled */
@@ -39,10 +45,15 @@ static void set_add(GTree *set, uint32_t number, uint64_t time_ns)
 	g_tree_replace(set, GUINT_TO_POINTER(number), g_memdup2(&since, sizeof(since)));
 }
 
-struct vms_guest_targets *vms_guest_targets_new(void)
+struct vms_guest_targets *vms_guest_targets_new(char *(*read_cgroup)(const struct vms_task *task,
+								     void *data),
+						void *data)
 {
 	struct vms_guest_targets *targets = g_new0(struct vms_guest_targets, 1);
 	targets->names = g_ptr_array_new_with_free_func(g_free);
+	targets->cgroups = g_ptr_array_new_with_free_func(g_free);
+	targets->read_cgroup = read_cgroup;
+	targets->data = data;
 	targets->threads = make_set();
 	targets->members = make_set();
 	targets->others = make_set();
@@ -54,6 +65,7 @@ void vms_guest_targets_free(struct vms_guest_targets *targets)
 	if (!targets)
 		return;
 	g_ptr_array_unref(targets->names);
+	g_ptr_array_unref(targets->cgroups);
 	g_tree_unref(targets->threads);
 	g_tree_unref(targets->members);
 	g_tree_unref(targets->others);
@@ -144,6 +156,62 @@ static void add_name(struct vms_guest_targets *targets, const char *name, const 
 	note_others(targets, tasks, 0);
 }
 
+/* True if a group is the group at `path`, or below it. */
+static bool is_below(const char *group, const char *path)
+{
+	const size_t length = strlen(path);
+	return strncmp(group, path, length) == 0 && (!group[length] || group[length] == '/');
+}
+
+static bool is_in_cgroups(const struct vms_guest_targets *targets, const struct vms_task *task)
+{
+	g_autofree char *group = targets->read_cgroup(task, targets->data);
+	for (guint i = 0; group && i < targets->cgroups->len; i++)
+		if (is_below(group, targets->cgroups->pdata[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Adds processes that have moved into one of the control groups. True if there was one. Processes
+ * that start in a group are children of its members.
+ */
+static bool note_cgroups(struct vms_guest_targets *targets, const GArray *tasks, uint64_t time_ns)
+{
+	bool found = false;
+	for (guint i = 0; targets->cgroups->len && i < tasks->len; i++) {
+		const struct vms_task *task = get_task(tasks, i);
+		if (task->tid != task->pid || !is_alive(task) ||
+		    set_has(targets->members, task->pid) || !is_in_cgroups(targets, task))
+			continue;
+		add_member(targets, task->pid, time_ns);
+		found = true;
+	}
+	return found;
+}
+
+/* The path may be that of the group's folder in the guest. */
+static bool add_cgroup(struct vms_guest_targets *targets, const char *path, const GArray *tasks,
+		       GError **error)
+{
+	char *group = g_strdup(g_str_has_prefix(path, CGROUP_FOLDER) ? path + strlen(CGROUP_FOLDER)
+								     : path);
+	for (size_t n = strlen(group); n > 0 && group[n - 1] == '/'; n--)
+		group[n - 1] = 0;
+	g_ptr_array_add(targets->cgroups, group);
+	targets->has_processes = true;
+	if (!note_cgroups(targets, tasks, 0)) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "the guest has no process in control group %s: ps --with cgroup lists "
+			    "those that have",
+			    path);
+		g_ptr_array_remove_index(targets->cgroups, targets->cgroups->len - 1);
+		return false;
+	}
+	note_others(targets, tasks, 0);
+	return true;
+}
+
 bool vms_guest_targets_need_tasks(enum vms_sampler_target_kind kind)
 {
 	return kind != VMS_SAMPLER_SYSTEM;
@@ -181,18 +249,15 @@ bool vms_guest_targets_add(struct vms_guest_targets *targets,
 	case VMS_SAMPLER_JOB: return add_by_number(targets, target, tasks, error);
 	case VMS_SAMPLER_SYSTEM: targets->all = true; return true;
 	case VMS_SAMPLER_NAME: add_name(targets, target->name, tasks); return true;
-	case VMS_SAMPLER_CGROUP:
+	case VMS_SAMPLER_CGROUP: return add_cgroup(targets, target->name, tasks, error);
 	case VMS_SAMPLER_MACHINE:
 	case VMS_SAMPLER_COMMAND: break;
 	}
 	g_set_error_literal(
 		error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
-		target->kind == VMS_SAMPLER_MACHINE ? "a guest's machine is a process of the host"
-		: target->kind == VMS_SAMPLER_CGROUP
-			? "control groups of a guest cannot be targets: name one of its "
-			  "processes as a job instead"
-			: "a program cannot be started in a guest: name one of its "
-			  "processes");
+		target->kind == VMS_SAMPLER_MACHINE
+			? "a guest's machine is a process of the host"
+			: "a program cannot be started in a guest: name one of its processes");
 	return false;
 }
 
@@ -236,6 +301,7 @@ void vms_guest_targets_follow(struct vms_guest_targets *targets, const GArray *t
 	}
 	remove_ended(targets->others, pids, from_ns);
 	note_names(targets, tasks, from_ns);
+	note_cgroups(targets, tasks, from_ns);
 	while (add_children(targets, tasks, false, from_ns))
 		;
 	remove_ended(targets->members, pids, from_ns);
@@ -277,6 +343,6 @@ bool vms_guest_targets_has(const struct vms_guest_targets *targets, uint32_t pid
 
 bool vms_guest_targets_ended(const struct vms_guest_targets *targets)
 {
-	return !targets->all && !targets->waits && g_tree_nnodes(targets->members) == 0 &&
-	       g_tree_nnodes(targets->threads) == 0;
+	return !targets->all && !targets->waits && !targets->cgroups->len &&
+	       g_tree_nnodes(targets->members) == 0 && g_tree_nnodes(targets->threads) == 0;
 }

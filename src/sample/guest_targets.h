@@ -11,7 +11,13 @@
 
 struct vms_guest_targets;
 
-struct vms_guest_targets *vms_guest_targets_new(void);
+/*
+ * `read_cgroup` reads the path of a task's control group, newly allocated; NULL if it is not known.
+ * It is called for targets that are control groups.
+ */
+struct vms_guest_targets *vms_guest_targets_new(char *(*read_cgroup)(const struct vms_task *task,
+								     void *data),
+						void *data);
 void vms_guest_targets_free(struct vms_guest_targets *targets);
 
 /* True if adding a target of this kind needs a list of tasks. */

@@ -184,12 +184,30 @@ class RecordGuest(unittest.TestCase):
         self.assertEqual({(pid, tid) for pid, tid, _, _ in samples_of(file.read_bytes())},
                          {(pids[0], pids[0])})
 
+    def test_cgroup(self):
+        """Who is in a control group or below it, and who moves into it meanwhile; nobody else."""
+        file = self.folder / "cgroup"
+        self.guest.run("mkdir /cg && mount -t cgroup2 none /cg && mkdir -p /cg/chosen/inner /cg/chosen-not")
+        there, other, later = [self.guest.start_workload("deep") for _ in range(3)]
+        self.guest.run(f"echo {there} >/cg/chosen/inner/cgroup.procs; "
+                       f"echo {other} >/cg/chosen-not/cgroup.procs")
+        process = start_recording(*self.guest.target, "--cgroup", "/chosen", "-t", 2, "-o", file)
+        try:
+            self.guest.run(f"echo {later} >/cg/chosen/cgroup.procs")
+            _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        self.guest.run(f"kill {there} {other} {later}")
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual({pid for pid, _, _, _ in samples_of(file.read_bytes())}, {there, later})
+
     def test_errors(self):
         file = self.folder / "nothing"
         for arguments, status, message in (
                 (("--pid", 4000000), 1, "the guest has no process 4000000"),
                 (("--tid", 4000000), 1, "the guest has no thread 4000000"),
-                (("--cgroup", "/sys/fs/cgroup"), 1, "control groups of a guest cannot be targets"),
+                (("--cgroup", "/no/such"), 1, "the guest has no process in control group /no/such: ps --with"),
                 (("--", "true"), 2, "more than one target")):
             run = vmscope("record", *self.guest.target, "-o", file, *arguments, check=False)
             self.assertEqual(run.status, status, run.err)

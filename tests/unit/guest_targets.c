@@ -25,11 +25,20 @@ static GArray *make_tasks(const struct row *rows, size_t n)
 	static const struct row name##_rows[] = { __VA_ARGS__ };                                   \
 	g_autoptr(GArray) name = make_tasks(name##_rows, G_N_ELEMENTS(name##_rows))
 
+/* The control groups of processes, by number. */
+static const char *cgroups[100];
+
+static char *read_cgroup(const struct vms_task *task, void *data)
+{
+	(void)data;
+	return g_strdup(cgroups[task->pid]);
+}
+
 static struct vms_guest_targets *make_targets(enum vms_sampler_target_kind kind, pid_t id,
 					      const GArray *tasks)
 {
 	const struct vms_sampler_target target = { .kind = kind, .id = id };
-	struct vms_guest_targets *targets = vms_guest_targets_new();
+	struct vms_guest_targets *targets = vms_guest_targets_new(read_cgroup, NULL);
 	g_assert_true(vms_guest_targets_add(targets, &target, tasks, NULL));
 	return targets;
 }
@@ -69,7 +78,7 @@ static void assert_refused(enum vms_sampler_target_kind kind, pid_t id, const GA
 			   enum vms_error code)
 {
 	const struct vms_sampler_target target = { .kind = kind, .id = id };
-	struct vms_guest_targets *targets = vms_guest_targets_new();
+	struct vms_guest_targets *targets = vms_guest_targets_new(read_cgroup, NULL);
 	g_autoptr(GError) error = NULL;
 	g_assert_false(vms_guest_targets_add(targets, &target, tasks, &error));
 	g_assert_error(error, VMS_ERROR, (int)code);
@@ -83,7 +92,6 @@ static void test_refused(void)
 	assert_refused(VMS_SAMPLER_PROCESS, 11, tasks, VMS_ERROR_NOT_FOUND); /* a thread */
 	assert_refused(VMS_SAMPLER_PROCESS, 30, tasks, VMS_ERROR_NOT_FOUND); /* it has ended */
 	assert_refused(VMS_SAMPLER_THREAD, 99, tasks, VMS_ERROR_NOT_FOUND);
-	assert_refused(VMS_SAMPLER_CGROUP, 0, tasks, VMS_ERROR_UNSUPPORTED);
 	assert_refused(VMS_SAMPLER_COMMAND, 0, tasks, VMS_ERROR_UNSUPPORTED);
 }
 
@@ -142,6 +150,57 @@ static void test_ends(void)
 	vms_guest_targets_free(thread);
 }
 
+/* A control group: who is in it or below, who moves into it, and what they start. */
+static void test_cgroups(void)
+{
+	static const char *const paths[] = { "/a/b", "/a/b/", "/sys/fs/cgroup/a/b" };
+	TASKS(tasks, BEGINNING);
+	TASKS(later, BEGINNING, { 40, 40, 12, 0 });
+	TASKS(none, { 1, 1, 0, 0 });
+	for (size_t i = 0; i < G_N_ELEMENTS(paths); i++) {
+		const struct vms_sampler_target group = { .kind = VMS_SAMPLER_CGROUP,
+							  .name = paths[i] };
+		g_autoptr(GError) error = NULL;
+		struct vms_guest_targets *targets = vms_guest_targets_new(read_cgroup, NULL);
+		memset(cgroups, 0, sizeof(cgroups));
+		cgroups[1] = "/";
+		cgroups[20] = "/a/bc";
+		cgroups[13] = "/a";
+		g_assert_false(vms_guest_targets_add(targets, &group, tasks, &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND);
+		g_assert_true(vms_guest_targets_ended(targets));
+		cgroups[10] = "/a/b";
+		cgroups[12] = "/a/b/c";
+		g_assert_true(vms_guest_targets_add(targets, &group, tasks, NULL));
+		g_assert_true(has(targets, 10) && has(targets, 12));
+		g_assert_true(vms_guest_targets_has(targets, 10, 11));
+		g_assert_false(has(targets, 1) || has(targets, 13) || has(targets, 20));
+		cgroups[20] = "/a/b";
+		vms_guest_targets_follow(targets, later, 100);
+		g_assert_true(has(targets, 20) && has(targets, 40));
+		g_assert_false(has(targets, 13));
+		/* Nobody is in it any more; others may come. */
+		vms_guest_targets_follow(targets, none, 200);
+		g_assert_false(vms_guest_targets_ended(targets));
+		vms_guest_targets_free(targets);
+	}
+}
+
+/* The root of all control groups. */
+static void test_root_cgroup(void)
+{
+	static const struct vms_sampler_target root = { .kind = VMS_SAMPLER_CGROUP, .name = "/" };
+	TASKS(tasks, BEGINNING);
+	memset(cgroups, 0, sizeof(cgroups));
+	cgroups[1] = "/";
+	cgroups[20] = "/a";
+	struct vms_guest_targets *targets = vms_guest_targets_new(read_cgroup, NULL);
+	g_assert_true(vms_guest_targets_add(targets, &root, tasks, NULL));
+	g_assert_true(has(targets, 1) && has(targets, 20));
+	g_assert_false(has(targets, 10)); /* that of this one is not known */
+	vms_guest_targets_free(targets);
+}
+
 /* A name that is waited for: processes that have it or take it, and what they start. */
 static void test_names(void)
 {
@@ -150,7 +209,7 @@ static void test_names(void)
 	TASKS(tasks, BEGINNING);
 	TASKS(ended, { 1, 1, 0, 0 });
 	TASKS(later, BEGINNING, { 60, 60, 20, 0 });
-	struct vms_guest_targets *targets = vms_guest_targets_new();
+	struct vms_guest_targets *targets = vms_guest_targets_new(read_cgroup, NULL);
 	g_assert_true(vms_guest_targets_add(targets, &name, tasks, NULL));
 	vms_guest_targets_follow(targets, tasks, 100);
 	g_assert_false(vms_guest_targets_ended(targets)); /* there was none yet */
@@ -179,5 +238,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/guest_targets/ancestors", test_ancestors);
 	g_test_add_func("/guest_targets/ends", test_ends);
 	g_test_add_func("/guest_targets/names", test_names);
+	g_test_add_func("/guest_targets/cgroups", test_cgroups);
+	g_test_add_func("/guest_targets/root-cgroup", test_root_cgroup);
 	return g_test_run();
 }

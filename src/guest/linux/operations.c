@@ -111,6 +111,7 @@ const struct vms_guest_ops vms_linux_ops = {
 	.add_current = vms_linux_add_current,
 	.tasks = vms_linux_tasks_list,
 	.task_facts = vms_linux_task_facts,
+	.task_cgroup = vms_linux_task_cgroup,
 	.task_regs = vms_linux_task_regs,
 	.task_layout = vms_linux_task_layout,
 	.task_has = vms_linux_task_has,

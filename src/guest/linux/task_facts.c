@@ -112,6 +112,15 @@ char *vms_linux_container(struct vms_linux *guest, uint64_t task)
 	return path ? vms_container_name(path) : NULL;
 }
 
+char *vms_linux_task_cgroup(void *system, const struct vms_task *task)
+{
+	struct vms_linux *guest = system;
+	g_mutex_lock(&guest->lock);
+	char *path = read_cgroup(guest, task->va);
+	g_mutex_unlock(&guest->lock);
+	return path;
+}
+
 bool vms_linux_task_facts(void *system, const struct vms_task *task, struct vms_task_facts *ret)
 {
 	struct vms_linux *guest = system;

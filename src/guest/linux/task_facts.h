@@ -12,6 +12,8 @@ struct vms_linux_task_facts *vms_linux_task_facts_new(const struct vms_linux *gu
 void vms_linux_task_facts_free(struct vms_linux_task_facts *facts);
 /* See vms_guest_task_facts. */
 bool vms_linux_task_facts(void *system, const struct vms_task *task, struct vms_task_facts *ret);
+/* See vms_guest_task_cgroup. */
+char *vms_linux_task_cgroup(void *system, const struct vms_task *task);
 /* Returns the container of a task (guest/container.h), newly allocated. The caller holds the lock.
  */
 char *vms_linux_container(struct vms_linux *guest, uint64_t task);
