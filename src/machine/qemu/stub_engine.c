@@ -45,7 +45,10 @@ bool vms_stub_was_resumed_by_others(const struct vms_qemu_stub *stub)
 
 /* ---- holds that have to end ------------------------------------------- */
 
-/* Why the hold has to end, newly allocated; NULL: it may go on. */
+/*
+ * Why the hold has to end, newly allocated; NULL: it may go on. Then the condition that was asked
+ * for is as good as the one at the begin: the release need not ask again.
+ */
 static char *find_reason_to_end(struct vms_qemu_stub *stub)
 {
 	struct vms_qemu_condition now;
@@ -54,8 +57,13 @@ static char *find_reason_to_end(struct vms_qemu_stub *stub)
 	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
 		return g_strdup_printf("was released after %.1f s, the limit of a hold,",
 				       (double)limit_ns / 1e9);
-	if (vms_qemu_ask_busy(&stub->qemu, &now, NULL) && *now.busy)
+	const uint64_t asked_ns = vms_clock_now_ns();
+	if (!vms_qemu_ask_busy(&stub->qemu, &now, NULL))
+		return NULL;
+	if (*now.busy)
 		return g_strdup_printf("was released for %s", now.busy);
+	if (stub->asked_ns) /* 0: the state has to be asked for in any case */
+		stub->asked_ns = asked_ns;
 	return NULL;
 }
 
