@@ -13,8 +13,10 @@
 void look_at_block(struct tracer *tracer, unsigned vcpu, uint64_t va, unsigned rank);
 /* A callback at the begin of a function with VMS_AGENT_FUNCTION_LOOK: asks for a look. */
 void look_at_function(unsigned vcpu, void *data);
-/* Notes that the client has made the look that it had begun. From a thread that keeps the trace
- * from ending. */
+/*
+ * Notes that the client has made the look that it had begun. From a thread that keeps the trace
+ * from ending.
+ */
 void look_answer(struct trace *trace);
 /* Waits for a moment if this vCPU's look is not answered. False if it need not wait any more. */
 bool look_wait(struct vcpu *vcpu);

@@ -163,28 +163,30 @@ static bool is_below(const char *group, const char *path)
 	return strncmp(group, path, length) == 0 && (!group[length] || group[length] == '/');
 }
 
-static bool is_in_cgroups(const struct vms_guest_targets *targets, const struct vms_task *task)
+static bool is_in_cgroup(const struct vms_guest_targets *targets, const struct vms_task *task,
+			 const char *path)
 {
 	g_autofree char *group = targets->read_cgroup(task, targets->data);
-	for (guint i = 0; group && i < targets->cgroups->len; i++)
-		if (is_below(group, targets->cgroups->pdata[i]))
-			return true;
-	return false;
+	return group && is_below(group, path);
 }
 
 /*
- * Adds processes that have moved into one of the control groups. True if there was one. Processes
- * that start in a group are children of its members.
+ * Adds the processes in a control group. With `also_members`, it reads the groups of members, too,
+ * and is true if there is any process in the group. Without, members are skipped: their children
+ * start in the group.
  */
-static bool note_cgroups(struct vms_guest_targets *targets, const GArray *tasks, uint64_t time_ns)
+static bool note_cgroup(struct vms_guest_targets *targets, const char *path, const GArray *tasks,
+			bool also_members, uint64_t time_ns)
 {
 	bool found = false;
-	for (guint i = 0; targets->cgroups->len && i < tasks->len; i++) {
+	for (guint i = 0; i < tasks->len; i++) {
 		const struct vms_task *task = get_task(tasks, i);
-		if (task->tid != task->pid || !is_alive(task) ||
-		    set_has(targets->members, task->pid) || !is_in_cgroups(targets, task))
+		const bool is_member = set_has(targets->members, task->pid);
+		if (task->tid != task->pid || !is_alive(task) || (is_member && !also_members) ||
+		    !is_in_cgroup(targets, task, path))
 			continue;
-		add_member(targets, task->pid, time_ns);
+		if (!is_member)
+			add_member(targets, task->pid, time_ns);
 		found = true;
 	}
 	return found;
@@ -194,20 +196,19 @@ static bool note_cgroups(struct vms_guest_targets *targets, const GArray *tasks,
 static bool add_cgroup(struct vms_guest_targets *targets, const char *path, const GArray *tasks,
 		       GError **error)
 {
-	char *group = g_strdup(g_str_has_prefix(path, CGROUP_FOLDER) ? path + strlen(CGROUP_FOLDER)
-								     : path);
+	g_autofree char *group = g_strdup(
+		g_str_has_prefix(path, CGROUP_FOLDER) ? path + strlen(CGROUP_FOLDER) : path);
 	for (size_t n = strlen(group); n > 0 && group[n - 1] == '/'; n--)
 		group[n - 1] = 0;
-	g_ptr_array_add(targets->cgroups, group);
-	targets->has_processes = true;
-	if (!note_cgroups(targets, tasks, 0)) {
+	if (!note_cgroup(targets, group, tasks, true, 0)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "the guest has no process in control group %s: ps --with cgroup lists "
 			    "those that have",
 			    path);
-		g_ptr_array_remove_index(targets->cgroups, targets->cgroups->len - 1);
 		return false;
 	}
+	g_ptr_array_add(targets->cgroups, g_steal_pointer(&group));
+	targets->has_processes = true;
 	note_others(targets, tasks, 0);
 	return true;
 }
@@ -301,7 +302,8 @@ void vms_guest_targets_follow(struct vms_guest_targets *targets, const GArray *t
 	}
 	remove_ended(targets->others, pids, from_ns);
 	note_names(targets, tasks, from_ns);
-	note_cgroups(targets, tasks, from_ns);
+	for (guint i = 0; i < targets->cgroups->len; i++)
+		note_cgroup(targets, targets->cgroups->pdata[i], tasks, false, from_ns);
 	while (add_children(targets, tasks, false, from_ns))
 		;
 	remove_ended(targets->members, pids, from_ns);

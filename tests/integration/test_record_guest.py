@@ -63,18 +63,22 @@ class RecordGuest(unittest.TestCase):
         """A shell in the guest that runs what `run_waiting` gives it; its process id."""
         return int(self.guest.run("sh /tmp/wait >/tmp/out 2>&1 & echo $!"))
 
-    def run_waiting(self, command, file, *options):
-        """Runs a command in a process of the guest, which is recorded until it has ended; the command's
-        output."""
-        pid = self.start_waiting()
-        process = start_recording(*self.guest.target, "-F", self.hertz, "--job", pid, "-o", file, *options)
+    def record_while(self, command, file, *options):
+        """Records while the guest's shell runs a command, until the recording ends."""
+        process = start_recording(*self.guest.target, "-F", self.hertz, "-o", file, *options)
         try:
-            self.guest.run(f"echo '{command}' >/tmp/go")
+            self.guest.run(command)
             _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         finally:
             process.kill()
             process.wait()
         self.assertEqual(process.returncode, 0, err)
+
+    def run_waiting(self, command, file, *options):
+        """Runs a command in a process of the guest, which is recorded until it has ended; the command's
+        output."""
+        pid = self.start_waiting()
+        self.record_while(f"echo '{command}' >/tmp/go", file, "--job", pid, *options)
         return self.guest.run("cat /tmp/out")
 
     def test_shares(self):
@@ -191,15 +195,8 @@ class RecordGuest(unittest.TestCase):
         there, other, later = [self.guest.start_workload("deep") for _ in range(3)]
         self.guest.run(f"echo {there} >/cg/chosen/inner/cgroup.procs; "
                        f"echo {other} >/cg/chosen-not/cgroup.procs")
-        process = start_recording(*self.guest.target, "--cgroup", "/chosen", "-t", 2, "-o", file)
-        try:
-            self.guest.run(f"echo {later} >/cg/chosen/cgroup.procs")
-            _, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
-        finally:
-            process.kill()
-            process.wait()
+        self.record_while(f"echo {later} >/cg/chosen/cgroup.procs", file, "--cgroup", "/chosen", "-t", 2)
         self.guest.run(f"kill {there} {other} {later}")
-        self.assertEqual(process.returncode, 0, err)
         self.assertEqual({pid for pid, _, _, _ in samples_of(file.read_bytes())}, {there, later})
 
     def test_errors(self):

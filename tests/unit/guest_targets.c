@@ -186,6 +186,25 @@ static void test_cgroups(void)
 	}
 }
 
+/* Processes that are members already are in a group all the same; those of another group are not.
+ */
+static void test_second_target(void)
+{
+	static const struct vms_sampler_target targets_of_all[] = {
+		{ .kind = VMS_SAMPLER_JOB, .id = 1 },
+		{ .kind = VMS_SAMPLER_CGROUP, .name = "/a" },
+	};
+	static const struct vms_sampler_target none = { .kind = VMS_SAMPLER_CGROUP, .name = "/b" };
+	TASKS(tasks, BEGINNING);
+	memset(cgroups, 0, sizeof(cgroups));
+	cgroups[20] = "/a";
+	struct vms_guest_targets *targets = vms_guest_targets_new(read_cgroup, NULL);
+	for (size_t i = 0; i < G_N_ELEMENTS(targets_of_all); i++)
+		g_assert_true(vms_guest_targets_add(targets, &targets_of_all[i], tasks, NULL));
+	g_assert_false(vms_guest_targets_add(targets, &none, tasks, NULL));
+	vms_guest_targets_free(targets);
+}
+
 /* The root of all control groups. */
 static void test_root_cgroup(void)
 {
@@ -239,6 +258,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/guest_targets/ends", test_ends);
 	g_test_add_func("/guest_targets/names", test_names);
 	g_test_add_func("/guest_targets/cgroups", test_cgroups);
+	g_test_add_func("/guest_targets/second-target", test_second_target);
 	g_test_add_func("/guest_targets/root-cgroup", test_root_cgroup);
 	return g_test_run();
 }

@@ -310,7 +310,9 @@ struct copies {
 	struct iovec local[1 + VMS_KVM_MAX_PREFETCH], remote[1 + VMS_KVM_MAX_PREFETCH];
 };
 
-/* One that goes on where the last one ends, on both sides, becomes a part of it: each costs time.
+/*
+ * Adds a block. If it follows the last one, on both sides, it is joined to that one, because each
+ * block costs time.
  */
 static void add_copy(struct copies *copies, void *to, uint64_t from, size_t size)
 {
