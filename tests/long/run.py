@@ -3,7 +3,7 @@
 """Tests like those of tests/integration that take too long for every run, and those in there that are
 marked as such.
 
-Usage: run.py [MODULE…]. The last line is `N passed, N failed`, with `, N skipped`.
+Usage: run.py [MODULE[.CLASS[.TEST]]…]. The last line is `N passed, N failed`, with `, N skipped`.
 """
 import pathlib
 import sys
@@ -21,10 +21,10 @@ def modules(directory):
 def load(names):
     """All tests of modules of this folder, and the marked ones of the other's."""
     import long_tests
-    own = set(modules(HERE))
-    return unittest.TestSuite([
-        unittest.defaultTestLoader.loadTestsFromNames([name for name in names if name in own]),
-        long_tests.Loader(marked=True).loadTestsFromNames([name for name in names if name not in own])])
+    own = [name for name in names if name.split(".")[0] in modules(HERE)]
+    others = [name for name in names if name not in own]
+    return unittest.TestSuite([unittest.defaultTestLoader.loadTestsFromNames(own),
+                               long_tests.Loader(marked=True).loadTestsFromNames(others)])
 
 
 def main():
