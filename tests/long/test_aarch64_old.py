@@ -10,6 +10,7 @@ import unittest
 import linux_guest
 import vmscope_command
 import test_aarch64
+import test_again
 import test_guest
 import test_modules
 import sample_report
@@ -53,7 +54,7 @@ class StacksOfOld(Old, test_stacks.Stacks, unittest.TestCase):
 
 
 class ModulesOfOld(Old, test_modules.Modules, unittest.TestCase):
-    kernel = test_aarch64.Modules.kernel
+    kernel = test_again.ModulesOfAarch64.kernel
     test_programs = None  # no symbol leads to what counts changes of these
 
 
