@@ -153,8 +153,8 @@ GPtrArray *vms_annotations_find(const struct vms_profile *profile,
 			    "none of %" G_GUINT64_FORMAT " samples found %s itself executing%s",
 			    samples, function,
 			    *meant ? meant
-				   : "; \"vmscope sample\" shows which functions have samples "
-				     "of their own");
+				   : "; the functions that were are in a text report, below "
+				     "\"Functions by self\"");
 		return NULL;
 	}
 	for (guint i = 0; i < found->len; i++) {
