@@ -399,8 +399,8 @@ static bool aarch64_is_halted(const struct vms_regs *regs, const uint8_t *code)
 	static const uint8_t smc[VMS_HALT_BYTES] = { 0x03, 0x00, 0x00, 0xd4 };
 	if (!aarch64_in_kernel(regs))
 		return false;
-	if (regs->value[X0] == PSCI_CPU_OFF && (memcmp(code, hvc, sizeof(hvc)) == 0 ||
-						memcmp(code, smc, sizeof(smc)) == 0))
+	if (regs->value[X0] == PSCI_CPU_OFF &&
+	    (memcmp(code, hvc, sizeof(hvc)) == 0 || memcmp(code, smc, sizeof(smc)) == 0))
 		return true;
 	return memcmp(code, wfi, sizeof(wfi)) == 0;
 }

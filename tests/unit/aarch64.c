@@ -485,11 +485,9 @@ static void test_turned_off(void)
 	struct vms_regs regs = registers(tcr_4k);
 	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
 		vms_regs_set(&regs, X0, 0x84000002);
-		g_assert_true(
-			vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&calls[i]));
+		g_assert_true(vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&calls[i]));
 		vms_regs_set(&regs, X0, 0); /* the result of another call */
-		g_assert_false(
-			vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&calls[i]));
+		g_assert_false(vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&calls[i]));
 	}
 	vms_regs_set(&regs, PC, 0);
 	g_assert_true(vms_arch_aarch64.is_at_reset(&regs));

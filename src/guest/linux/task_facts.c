@@ -86,8 +86,7 @@ static size_t read_arguments(struct vms_linux *guest, const struct vms_task *tas
 static size_t read_arguments_or_title(struct vms_linux *guest, const struct vms_task *task,
 				      uint64_t start, uint64_t end, char *text)
 {
-	const size_t n =
-		read_arguments(guest, task, start, text, MIN(end - start, COMMAND_LIMIT));
+	const size_t n = read_arguments(guest, task, start, text, MIN(end - start, COMMAND_LIMIT));
 	if (n < end - start || text[n - 1] == '\0')
 		return n;
 	return strnlen(text, read_arguments(guest, task, start, text, COMMAND_LIMIT));
