@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """vCPUs of any KVM monitor, held one by one: whatever they do, and whatever becomes of vmscope, its
 holder, the monitor and its threads."""
+import contextlib
+import ctypes
 import os
 import pathlib
 import re
@@ -15,6 +17,23 @@ from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS
 from machine_tool import BUSY, CLOSED, INVALID_STATE, error_code, registers
 from testbed import ANSWER_SECONDS, wait_for
 from vmscope_command import start_vmscope, vmscope
+
+LIBC = ctypes.CDLL(None)
+PR_CAPBSET_DROP = 24  # linux/prctl.h
+
+
+def drop_capabilities():
+    """What this process starts has none."""
+    for capability in range(64):
+        LIBC.prctl(PR_CAPBSET_DROP, capability)
+
+
+def is_sampling(run):
+    for path in pathlib.Path(f"/proc/{run.pid}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            if path.read_text() == "vms-sampler\n":
+                return True
+    return False
 
 
 class TestHolding(Case):
@@ -48,6 +67,19 @@ class TestHolding(Case):
             self.assertIn(name, run.out)
         for vcpu in (0, 2, 3):
             counts_on(monitor, vcpu)
+        self.check_after(monitor)
+
+    def test_asleep(self):
+        """A vCPU that may not be stopped where it is, and runs before the hold is over."""
+        monitor = self.start(SLEEPS)
+        with tool_for(monitor) as tool:
+            for _ in range(50):  # it may be found in the guest
+                self.assertEqual(tool.do("hold 0"), "ok")
+                time.sleep(0.02)
+                released = tool.do("release 0")
+                if released != "ok":
+                    break
+        self.assertIn("slept in its monitor's code", released)
         self.check_after(monitor)
 
     def test_two_machines(self):
@@ -174,6 +206,31 @@ class TestHolding(Case):
             monitor.process.kill()
             out, err = run.communicate(timeout=ANSWER_SECONDS)
         self.assertIn("the machine went away", out + err)
+
+    def test_executes_another_program(self):
+        """That waits for the ends of all threads, and vmscope for those that it holds."""
+        monitor = self.start(*[CALLS] * 6)
+        with start_vmscope("sample", *monitor.target, "-F", 999, "-t", 600) as run:
+            wait_for(lambda: is_sampling(run), "vmscope to sample")
+            time.sleep(0.1)
+            monitor.do("exec")
+            wait_for(lambda: pathlib.Path(f"/proc/{monitor.pid}/comm").read_text() == "sleep\n",
+                     "the other program")
+            out, err = run.communicate(timeout=ANSWER_SECONDS)
+        monitor.process.kill()
+        self.assertIn("the machine went away", out + err)
+
+    def test_not_to_be_traced_any_more(self):
+        """A monitor that forbids that meanwhile: nothing is left in it all the same."""
+        monitor = self.start(CALLS, COUNTS, no_capabilities=True)
+        with start_vmscope("sample", *monitor.target, "-F", 100, "-t", 2,
+                           preexec_fn=drop_capabilities) as run:
+            wait_for(lambda: holders(monitor), "the holder")
+            wait_for(lambda: set(monitor.numbers("valid")) != {0}, "vmscope to hold a vCPU")
+            monitor.do("undump")
+            _, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertIn("may not be traced by this user", err)
+        self.check_after(monitor)
 
     def test_thread_ends(self):
         """A vCPU that is unplugged while it is held, and after."""

@@ -37,6 +37,7 @@ struct vms_kvm_shared {
 
 struct vms_kvm_holder {
 	const struct vms_host_identity *process; /* the monitor's; borrowed */
+	int memory;				 /* its /proc/PID/mem; borrowed */
 	struct vms_kvm_shared *shared;
 	size_t shared_size;
 	struct vms_kvm_watch *watches; /* in the holder: one per slot */

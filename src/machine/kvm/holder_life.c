@@ -23,6 +23,7 @@
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -43,6 +44,8 @@
 #define PATIENCE_NS (20 * MILLISECOND)
 /* How long another process may have the thread seized: another vmscope has it for a hold. */
 #define SEIZE_NS (100 * MILLISECOND)
+/* How long the kernel may take to seize a thread: see try_to_seize. */
+#define SEIZE_LIMIT_US 200000
 /*
  * How long to poll for a thread's stop before sleeping until a signal tells of it. A thread that is
  * on this processor cannot stop meanwhile. Whether it is, is looked up when it should have stopped;
@@ -73,18 +76,19 @@
 
 /* ---- in the holder: the monitor's memory ------------------------------------------- */
 
-static bool read_remote(const struct vms_kvm_holder *holder, uint64_t hva, void *buf, size_t size)
+/*
+ * By the file that was opened at the begin: it stays that of the monitor's own memory. So nothing
+ * is left there if this user may not trace the process any more, and nothing is written to another
+ * program that the process executes.
+ */
+static bool read_remote(const struct vms_kvm_holder *holder, uint64_t hva, uint64_t *ret)
 {
-	struct iovec local = { buf, size }, remote = { (void *)(uintptr_t)hva, size };
-	return process_vm_readv(holder->process->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+	return pread(holder->memory, ret, sizeof(*ret), (off_t)hva) == (ssize_t)sizeof(*ret);
 }
 
 static bool write_remote(const struct vms_kvm_holder *holder, uint64_t hva, uint64_t value)
 {
-	struct iovec local = { &value, sizeof(value) };
-	struct iovec remote = { (void *)(uintptr_t)hva, sizeof(value) };
-	return process_vm_writev(holder->process->pid, &local, 1, &remote, 1, 0) ==
-	       (ssize_t)sizeof(value);
+	return pwrite(holder->memory, &value, sizeof(value), (off_t)hva) == (ssize_t)sizeof(value);
 }
 
 static uint64_t valid_regs_at(const struct vms_kvm_slot *slot)
@@ -105,7 +109,7 @@ static bool want_registers(const struct vms_kvm_holder *holder, struct vms_kvm_s
 			   struct vms_kvm_watch *watch)
 {
 	uint64_t valid;
-	if (!read_remote(holder, valid_regs_at(slot), &valid, sizeof(valid)))
+	if (!read_remote(holder, valid_regs_at(slot), &valid))
 		return false;
 	if ((valid & STORED_SETS) == STORED_SETS) {
 		watch->is_stored |= !atomic_load(&slot->is_altered); /* somebody else wants them */
@@ -204,6 +208,15 @@ static void try_again(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	watch->not_before_ns = MAX(watch->not_before_ns, vms_clock_now_ns() + after_ns);
 }
 
+/* True if this process traces a thread. */
+static bool has_seized(const struct vms_kvm_holder *holder)
+{
+	for (unsigned i = 0; i < holder->shared->n; i++)
+		if (holder->watches[i].phase == STOPPING || holder->watches[i].phase == HELD)
+			return true;
+	return false;
+}
+
 static void forget_thread(struct vms_kvm_watch *watch)
 {
 	if (watch->tid) {
@@ -248,6 +261,15 @@ static bool lacks_files(void)
 	return errno == EMFILE || errno == ENFILE;
 }
 
+/* Why files or the memory of a thread could not be opened or read, by errno. */
+static enum vms_kvm_outcome explain_failure(void)
+{
+	if (lacks_files())
+		return VMS_KVM_NO_FILES;
+	/* The process has another user since, or does not let itself be traced (prctl(2)). */
+	return errno == EPERM || errno == EACCES ? VMS_KVM_REFUSED : VMS_KVM_THREAD_GONE;
+}
+
 /* False, with errno, if the thread's files cannot be opened. */
 static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch, pid_t tid)
 {
@@ -269,7 +291,7 @@ static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watc
 	return watch->tid;
 }
 
-/* False: the thread has ended. */
+/* False, with errno, if the thread has ended, or this process may not look at it any more. */
 static bool read_call(const struct vms_kvm_watch *watch, enum vms_thread_call *ret)
 {
 	char text[256];
@@ -282,10 +304,34 @@ static bool read_call(const struct vms_kvm_watch *watch, enum vms_thread_call *r
 	return true;
 }
 
-/* Seizes the thread and has it stop. */
-static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
+static void set_alarm(suseconds_t after_us)
 {
-	if (ptrace(PTRACE_SEIZE, watch->tid, NULL, NULL) < 0) {
+	const struct itimerval timer = { .it_value.tv_usec = after_us };
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/*
+ * PTRACE_SEIZE waits while the process executes another program, and that waits for the end of its
+ * threads: for ever, if this process has seized one of them. A signal ends this process then.
+ */
+static bool try_to_seize(const struct vms_kvm_holder *holder, pid_t tid)
+{
+	const bool may_wait = has_seized(holder);
+	if (may_wait)
+		set_alarm(SEIZE_LIMIT_US);
+	const bool done = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0;
+	const int cause = errno;
+	if (may_wait)
+		set_alarm(0);
+	errno = cause;
+	return done;
+}
+
+/* Seizes the thread and has it stop. */
+static void seize(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		  struct vms_kvm_watch *watch)
+{
+	if (!try_to_seize(holder, watch->tid)) {
 		uint64_t now_ns = vms_clock_now_ns();
 		watch->refused_ns = watch->refused_ns ? watch->refused_ns : now_ns;
 		if (errno == ESRCH)
@@ -331,8 +377,8 @@ static void add_copy(struct copies *copies, void *to, uint64_t from, size_t size
 
 /*
  * Reads the registers, with the begin of the page that has them, and what is prefetched: all that
- * is in the process by one call, which ends before the first block that is not mapped. False if not
- * even the registers could be read.
+ * is in the process by one call, which ends before the first block that is not mapped. False, with
+ * errno, if not even the registers could be read.
  */
 static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 		       struct kvm_run *page)
@@ -354,8 +400,10 @@ static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 	}
 	ssize_t n = process_vm_readv(holder->process->pid, copies.local, copies.n, copies.remote,
 				     copies.n, 0);
-	if (n < (ssize_t)registers_end)
+	if (n < (ssize_t)registers_end) {
+		errno = n < 0 ? errno : EFAULT;
 		return false;
+	}
 	slot->regs = page->s.regs.regs;
 	slot->sregs = page->s.regs.sregs;
 	for (unsigned i = 0; i < slot->n_prefetch; i++)
@@ -449,7 +497,11 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 	struct user_regs_struct regs;
 	struct kvm_run page;
 	const bool is_read = slot->run_hva && read_state(holder, slot, &page);
-	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0 || (slot->run_hva && !is_read)) {
+	if (slot->run_hva && !is_read) {
+		give_up(slot, watch, explain_failure());
+		return;
+	}
+	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0) {
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
@@ -509,6 +561,7 @@ static bool hold_by_peeking(const struct vms_kvm_holder *holder, struct vms_kvm_
 		return false;
 	slot->held_ns = 0;
 	watch->begin_ns = vms_clock_now_ns();
+	slot->is_asleep = pinned;
 	if (pinned)
 		watch->phase = WATCHED;
 	else
@@ -521,10 +574,10 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 		       struct vms_kvm_watch *watch)
 {
 	enum vms_thread_call call;
-	if (!open_thread(holder, watch, atomic_load(&slot->tid)))
-		give_up(slot, watch, lacks_files() ? VMS_KVM_NO_FILES : VMS_KVM_THREAD_GONE);
-	else if (!read_call(watch, &call) ||
-		 (slot->run_hva && !watch->is_stored && !want_registers(holder, slot, watch)))
+	slot->is_asleep = false;
+	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call))
+		give_up(slot, watch, explain_failure());
+	else if (slot->run_hva && !watch->is_stored && !want_registers(holder, slot, watch))
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 	else if (hold_by_peeking(holder, slot, watch, call))
 		return;
@@ -537,7 +590,7 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 	else if (call == VMS_THREAD_RUNS && has_not_run(watch))
 		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
 	else
-		seize(slot, watch);
+		seize(holder, slot, watch);
 }
 
 static uint32_t wanted_number(const struct vms_kvm_slot *slot)
@@ -692,12 +745,19 @@ static void release_all(struct vms_kvm_holder *holder)
 	/* A thread that is to stop, and has not, goes on by itself when this process ends. */
 }
 
-/* Signals are told by a descriptor. How the tool handles SIGCHLD must not keep any from that. */
+/*
+ * SIGCHLD is told by a descriptor, and SIGALRM ends this process. How the tool handles them must
+ * not keep them from that.
+ */
 static void open_signals(struct vms_kvm_holder *holder)
 {
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
-	sigset_t child;
+	sigset_t child, alarm;
 	sigaction(SIGCHLD, &usual, NULL);
+	sigaction(SIGALRM, &usual, NULL);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	holder->stopped = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
