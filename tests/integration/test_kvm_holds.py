@@ -8,6 +8,8 @@ import pathlib
 import re
 import resource
 import signal
+import subprocess
+import sys
 import time
 import unittest
 
@@ -18,6 +20,13 @@ from machine_tool import BUSY, CLOSED, INVALID_STATE, error_code, registers
 from testbed import ANSWER_SECONDS, wait_for
 from vmscope_command import start_vmscope, vmscope
 
+# Takes a descriptor of another process: pidfd_getfd(2). Tells where it has a page of its own.
+RECEIVER = """import ctypes, os, sys
+pid, fd = map(int, sys.argv[1:])
+page = ctypes.create_string_buffer(1 << 13)
+print(ctypes.CDLL(None).syscall(438, os.pidfd_open(pid), fd, 0),
+      (ctypes.addressof(page) + 4095) & ~4095, flush=True)
+sys.stdin.read()"""
 LIBC = ctypes.CDLL(None)
 PR_CAPBSET_DROP = 24  # linux/prctl.h
 
@@ -89,6 +98,20 @@ class TestHolding(Case):
         self.assertEqual(run.status, 1)
         self.assertIn("runs several machines", run.err)
         self.check_after(monitor)
+
+    def test_passed_descriptors(self):
+        """A process that got descriptors of vCPUs from their monitor, and cannot run them."""
+        monitor = self.start(COUNTS)
+        files = pathlib.Path(f"/proc/{monitor.pid}/fd").iterdir()
+        vcpu, = (int(file.name) for file in files if "kvm-vcpu" in os.readlink(file))
+        with subprocess.Popen([sys.executable, "-c", RECEIVER, str(monitor.pid), str(vcpu)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as receiver:
+            _, place = receiver.stdout.readline().split()
+            for options in ((), ("--memory", f"0:4096@{place}")):
+                run = vmscope("regs", "--pid", receiver.pid, *options, check=False)
+                self.assertEqual(run.status, 1)
+                self.assertIn("does not run any", run.err)
+            receiver.stdin.close()
 
     def test_halted_in_its_monitor(self):
         """Since before vmscope came: then nobody has its registers but KVM."""

@@ -59,9 +59,16 @@ static bool list_vcpus(struct vms_kvm_machine *kvm, GError **error)
 	if (kvm->memory < 0)
 		return vms_kvm_set_trace_error(pid, pid, error);
 	kvm->vcpus = vms_kvm_list_vcpus(pid, error);
-	if (kvm->vcpus)
-		drop_unmapped(kvm->vcpus);
-	return kvm->vcpus;
+	if (!kvm->vcpus)
+		return false;
+	drop_unmapped(kvm->vcpus);
+	if (kvm->vcpus->len > 0)
+		return true;
+	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		    "process %d has descriptors of vCPUs, but does not run any: look at the process "
+		    "that has created them",
+		    (int)pid);
+	return false;
 }
 
 /* ---- a process of which nothing is known but /proc ------------------------------------------ */
