@@ -8,6 +8,7 @@
 #include "base/proc_text.h"
 #include "machine/host/side_process.h"
 #include "machine/kvm/thread_call.h"
+#include "machine/kvm/vcpu_read.h"
 #include "machine/kvm/vcpu_regs.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,6 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,15 +46,7 @@
 #define SEIZE_NS (100 * MILLISECOND)
 /* How long the kernel may take to seize a thread: see try_to_seize. */
 #define SEIZE_LIMIT_US 200000
-/*
- * How long to poll for a thread's stop before sleeping until a signal tells of it. A thread that is
- * on this processor cannot stop meanwhile. Whether it is, is looked up when it should have stopped;
- * if so, so many holds of it do without a poll.
- */
-#define SPIN_NS	   (100 * MICROSECOND)
-#define LOOK_NS	   (30 * MICROSECOND)
-#define SPIN_AGAIN 16
-#define PROCESSOR  39 /* of proc_pid_stat(5): on which it was last */
+#define PROCESSOR      39 /* of proc_pid_stat(5): on which a thread was last */
 /* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
 #define TOOL_POLL_NS (200 * MILLISECOND)
 /* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
@@ -143,17 +135,13 @@ static void answer(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	syscall(SYS_futex, &slot->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/*
- * How often a thread has got a processor, by its third number in schedstat
- * (Documentation/scheduler/sched-stats.rst). 0 where the kernel does not count.
- */
+/* How often a thread has got a processor; 0 where the kernel does not count. */
 static uint64_t read_turns(const struct vms_kvm_watch *watch)
 {
 	char text[72]; /* three numbers */
 	ssize_t n = watch->schedule < 0 ? 0 : pread(watch->schedule, text, sizeof(text) - 1, 0);
 	text[MAX(n, 0)] = 0;
-	const char *last = strrchr(text, ' ');
-	return last ? strtoull(last, NULL, 10) : 0;
+	return vms_proc_parse_turns(text);
 }
 
 /* True if the thread has not executed anything since `seen_turns` was read. */
@@ -285,7 +273,7 @@ static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watc
 		return false;
 	}
 	watch->seen_turns = 0;
-	watch->n_unpolled = 0;
+	watch->poll = (struct vms_kvm_poll) { 0 };
 	watch->tid = tid;
 	watch->refused_ns = 0;
 	return watch->tid;
@@ -343,73 +331,10 @@ static void seize(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot
 		return;
 	}
 	watch->refused_ns = 0;
-	watch->n_unpolled -= watch->n_unpolled > 0;
-	watch->is_far = false;
+	vms_kvm_poll_begin(&watch->poll);
 	watch->phase = STOPPING;
 	watch->begin_ns = vms_clock_now_ns();
 	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
-}
-
-/* A row of blocks that process_vm_readv(2) copies. */
-struct copies {
-	size_t n, size; /* blocks, and bytes of all */
-	struct iovec local[1 + VMS_KVM_MAX_PREFETCH], remote[1 + VMS_KVM_MAX_PREFETCH];
-};
-
-/*
- * Adds a block. If it follows the last one, on both sides, it is joined to that one, because each
- * block costs time.
- */
-static void add_copy(struct copies *copies, void *to, uint64_t from, size_t size)
-{
-	struct iovec *local = &copies->local[copies->n], *remote = &copies->remote[copies->n];
-	copies->size += size;
-	if (copies->n > 0 && (uint8_t *)local[-1].iov_base + local[-1].iov_len == to &&
-	    (uintptr_t)remote[-1].iov_base + remote[-1].iov_len == from) {
-		local[-1].iov_len += size;
-		remote[-1].iov_len += size;
-		return;
-	}
-	*local = (struct iovec) { to, size };
-	*remote = (struct iovec) { (void *)(uintptr_t)from, size };
-	copies->n++;
-}
-
-/*
- * Reads the registers, with the begin of the page that has them, and what is prefetched: all that
- * is in the process by one call, which ends before the first block that is not mapped. False, with
- * errno, if not even the registers could be read.
- */
-static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
-		       struct kvm_run *page)
-{
-	const size_t registers_end = offsetof(struct kvm_run, s.regs.events);
-	struct copies copies;
-	size_t ends[VMS_KVM_MAX_PREFETCH]; /* of blocks, in what is copied */
-	copies.n = copies.size = 0;
-	add_copy(&copies, page, slot->run_hva, registers_end);
-	for (unsigned i = 0; i < slot->n_prefetch; i++) {
-		const struct vms_kvm_prefetch *wanted = &slot->prefetch[i];
-		slot->is_prefetched[i] =
-			wanted->hva && wanted->fd >= 0 &&
-			pread(wanted->fd, slot->prefetched[i], VMS_KVM_PREFETCH_SIZE,
-			      (off_t)wanted->file_offset) == VMS_KVM_PREFETCH_SIZE;
-		if (wanted->hva && wanted->fd < 0)
-			add_copy(&copies, slot->prefetched[i], wanted->hva, VMS_KVM_PREFETCH_SIZE);
-		ends[i] = copies.size;
-	}
-	ssize_t n = process_vm_readv(holder->process->pid, copies.local, copies.n, copies.remote,
-				     copies.n, 0);
-	if (n < (ssize_t)registers_end) {
-		errno = n < 0 ? errno : EFAULT;
-		return false;
-	}
-	slot->regs = page->s.regs.regs;
-	slot->sregs = page->s.regs.sregs;
-	for (unsigned i = 0; i < slot->n_prefetch; i++)
-		if (slot->prefetch[i].hva && slot->prefetch[i].fd < 0)
-			slot->is_prefetched[i] = (ssize_t)ends[i] <= n;
-	return true;
 }
 
 static bool runs_this_vcpu(const struct vms_kvm_slot *slot)
@@ -496,7 +421,7 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 {
 	struct user_regs_struct regs;
 	struct kvm_run page;
-	const bool is_read = slot->run_hva && read_state(holder, slot, &page);
+	const bool is_read = slot->run_hva && vms_kvm_read_state(holder->process->pid, slot, &page);
 	if (slot->run_hva && !is_read) {
 		give_up(slot, watch, explain_failure());
 		return;
@@ -537,7 +462,7 @@ static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 	const uint64_t turns = read_turns(watch);
 	if (!turns || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
 	    (call == VMS_THREAD_RUNS && turns != watch->seen_turns) ||
-	    !read_state(holder, slot, &page))
+	    !vms_kvm_read_state(holder->process->pid, slot, &page))
 		return false;
 	watch->is_stored = has_registers(slot, &page);
 	if (!watch->is_stored || page.flags & (RUN_IN_SMM | RUN_IN_NESTED) ||
@@ -690,14 +615,12 @@ static bool is_near(const struct vms_kvm_holder *holder, const struct vms_kvm_wa
 /* True if its stop is worth to poll for: it comes sooner than a sleeper wakes up. */
 static bool stops_soon(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch)
 {
-	if (watch->phase != STOPPING || watch->n_unpolled > 0)
+	if (watch->phase != STOPPING)
 		return false;
 	const uint64_t waited_ns = vms_clock_now_ns() - watch->begin_ns;
-	if (waited_ns > LOOK_NS && !watch->is_far) {
-		watch->is_far = !is_near(holder, watch);
-		watch->n_unpolled = watch->is_far ? 0 : SPIN_AGAIN;
-	}
-	return watch->n_unpolled == 0 && waited_ns < SPIN_NS;
+	if (vms_kvm_poll_wants_look(&watch->poll, waited_ns))
+		vms_kvm_poll_note(&watch->poll, is_near(holder, watch));
+	return vms_kvm_poll_goes_on(&watch->poll, waited_ns);
 }
 
 /* True if a thread was just asked to stop, and that is polled for. */

@@ -64,10 +64,11 @@ static bool list_vcpus(struct vms_kvm_machine *kvm, GError **error)
 	drop_unmapped(kvm->vcpus);
 	if (kvm->vcpus->len > 0)
 		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-		    "process %d has descriptors of vCPUs, but does not run any: look at the process "
-		    "that has created them",
-		    (int)pid);
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		"process %d has descriptors of vCPUs, but does not run any: look at the process "
+		"that has created them",
+		(int)pid);
 	return false;
 }
 
