@@ -12,8 +12,8 @@
 /* Memory of which each byte tells where it is; its third page is not mapped. */
 static uint8_t *map_memory(void)
 {
-	uint8_t *memory = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			       -1, 0);
+	uint8_t *memory =
+		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	g_assert_true(memory != MAP_FAILED);
 	for (unsigned i = 0; i < 4 * PAGE; i++)
 		memory[i] = (uint8_t)(i / BLOCK + i % BLOCK * 7);
@@ -51,8 +51,8 @@ static void test_blocks(void)
 	g_autofree struct vms_kvm_slot *slot = new_slot(&run);
 	const int file = memfd_create("blocks", MFD_CLOEXEC);
 	g_assert_cmpint(write(file, memory + 100, 3 * BLOCK), ==, 3 * BLOCK);
-	static const unsigned offsets[] = { 0, BLOCK, 2 * BLOCK, 4 * BLOCK,
-					    3 * BLOCK, 7, 7, 5 * BLOCK };
+	static const unsigned offsets[] = { 0,	       BLOCK, 2 * BLOCK, 4 * BLOCK,
+					    3 * BLOCK, 7,     7,	 5 * BLOCK };
 	for (unsigned i = 0; i < G_N_ELEMENTS(offsets); i++)
 		want(slot, (uintptr_t)memory + offsets[i], -1, 0);
 	want(slot, 1, file, BLOCK);

@@ -48,8 +48,7 @@ bool vms_kvm_read_state(pid_t pid, struct vms_kvm_slot *slot, struct kvm_run *pa
 			add_copy(&copies, slot->prefetched[i], wanted->hva, VMS_KVM_PREFETCH_SIZE);
 		ends[i] = copies.size;
 	}
-	ssize_t n = process_vm_readv(pid, copies.local, copies.n, copies.remote,
-				     copies.n, 0);
+	ssize_t n = process_vm_readv(pid, copies.local, copies.n, copies.remote, copies.n, 0);
 	if (n < (ssize_t)registers_end) {
 		errno = n < 0 ? errno : EFAULT;
 		return false;
