@@ -9,6 +9,7 @@
 #include "machine/kvm/obstacle.h"
 #include "machine/kvm/pairing.h"
 #include "machine/qemu/recover.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -56,8 +57,12 @@ static bool list_vcpus(struct vms_kvm_machine *kvm, GError **error)
 	const pid_t pid = kvm->qemu.process.pid;
 	g_autofree char *path = vms_host_process_path(pid, "mem");
 	kvm->memory = open(path, O_RDWR | O_CLOEXEC);
-	if (kvm->memory < 0)
-		return vms_kvm_set_trace_error(pid, pid, error);
+	if (kvm->memory < 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "cannot have KVM store the registers of process %d: %s: %s", (int)pid,
+			    path, g_strerror(errno));
+		return false;
+	}
 	kvm->vcpus = vms_kvm_list_vcpus(pid, error);
 	if (!kvm->vcpus)
 		return false;
