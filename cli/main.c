@@ -30,13 +30,14 @@ static GString *make_help(void)
 		g_string_append_printf(text, "  %-12s  %s\n", commands[i]->name,
 				       commands[i]->summary);
 	g_string_append(
-		text, "\n"
-		      "TARGET is one of: -p PID (a QEMU), --qmp ADDR, --agent PATH, --gdb ADDR, "
-		      "-c FILE (a\n"
-		      "core file), or, at the end, -- COMMAND to start a QEMU. With none: the only "
-		      "machine of\n"
-		      "this host.\n"
-		      "\"vmscope COMMAND --help\" tells the options of a command.\n");
+		text,
+		"\n"
+		"TARGET is one of: -p PID (a QEMU, or a process that uses KVM), --domain NAME, "
+		"--qmp ADDR,\n"
+		"--agent PATH, --gdb ADDR, -c FILE (a core file), or, at the end, -- COMMAND "
+		"to start a\n"
+		"QEMU. With none: the only machine of this host.\n"
+		"\"vmscope COMMAND --help\" tells the options of a command.\n");
 	return text;
 }
 

@@ -9,23 +9,34 @@
 /* How long to wait for servers with symbols when everything else is done. */
 #define SERVERS_WAIT_NS (UINT64_C(10) * 1000 * 1000 * 1000)
 
-/*
- * Lists the machines that can be looked at, like "12 (name), 13 (name)"; or with `usable` false,
- * those that cannot, with the reason. Newly allocated.
- */
-static char *list_machines(const GArray *machines, bool usable)
+/* Lists the machines that can be looked at, like "12 (name), 13 (name)". Newly allocated. */
+static char *list_machines(const GArray *machines)
 {
 	GString *names = g_string_new(NULL);
 	for (size_t i = 0; i < machines->len; i++) {
 		const struct vms_found_machine *found =
 			&g_array_index(machines, struct vms_found_machine, i);
-		if (usable != !found->obstacle)
-			continue;
-		g_string_append_printf(names, "%s%d (%s%s%s)", names->len ? ", " : "",
-				       (int)found->pid, found->name, usable ? "" : ": ",
-				       usable ? "" : found->obstacle);
+		if (!found->obstacle)
+			g_string_append_printf(names, "%s%d (%s)", names->len ? ", " : "",
+					       (int)found->pid, found->name);
 	}
 	return g_string_free(names, FALSE);
+}
+
+/* Sets the error for machines of which none can be looked at. */
+static void set_no_usable(const GArray *machines, GError **error)
+{
+	const struct vms_found_machine *first =
+		&g_array_index(machines, struct vms_found_machine, 0);
+	if (machines->len == 1)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "no virtual machine here can be looked at: %d (%s): %s",
+			    (int)first->pid, first->name, first->obstacle);
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+			    "none of the %u virtual machines here can be looked at: \"vmscope "
+			    "list\" shows the reason for each; that for %d (%s): %s",
+			    machines->len, (int)first->pid, first->name, first->obstacle);
 }
 
 /* Opens the only machine of this host that can be looked at. */
@@ -46,7 +57,7 @@ static struct vms_machine *open_only_machine(const char *option, GError **error)
 	}
 	if (n == 1)
 		return vms_machine_open_pid(only->pid, error);
-	g_autofree char *names = list_machines(machines, n > 0);
+	g_autofree char *names = list_machines(machines);
 	if (machines->len == 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "no virtual machine runs here: start one with \"vmscope run -- "
@@ -54,8 +65,7 @@ static struct vms_machine *open_only_machine(const char *option, GError **error)
 			    "or name one with --pid, --qmp, --agent or --gdb, or a core file with "
 			    "--core");
 	else if (n == 0)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "no virtual machine here can be looked at: %s", names);
+		set_no_usable(machines, error);
 	else
 		usage_error(error, "there are %u machines: choose one with %s: %s", n, option,
 			    names);
@@ -204,10 +214,8 @@ static bool add_symbols(struct session *session, const char *option, GError **er
 	uint64_t address = 0;
 	bool has_address = at && !g_file_test(path, G_FILE_TEST_EXISTS);
 	if (has_address) {
-		char *end;
 		*at = '\0';
-		address = g_ascii_strtoull(at + 1, &end, 0);
-		if (end == at + 1 || *end != '\0') {
+		if (!value_in_c(at + 1, &address)) {
 			usage_error(error, "--symbols %s: \"%s\" is no address", option, at + 1);
 			return false;
 		}

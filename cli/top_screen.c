@@ -233,17 +233,27 @@ static gboolean request_quit(gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
-/* Returns what puts the terminal back as it was, newly allocated, or NULL if it is not known. */
+/* Returns what the terminal takes for a capability of terminfo, or NULL if it has not got it. */
+static const char *get_capability(const char *name)
+{
+	const char *found = tigetstr(name);
+	return found == (const char *)-1 ? NULL : found;
+}
+
+/*
+ * Returns what puts the terminal back as it was, newly allocated, or NULL if the terminal is not
+ * known, or cannot place its cursor, as "dumb".
+ */
 static char *find_restore(void)
 {
 	static const char *const capabilities[] = { "rmkx", "sgr0", "cnorm", "rmcup" };
 	int status;
-	if (setupterm(NULL, STDOUT_FILENO, &status) != OK)
+	if (setupterm(NULL, STDOUT_FILENO, &status) != OK || !get_capability("cup"))
 		return NULL;
 	GString *text = g_string_new(NULL);
 	for (size_t i = 0; i < G_N_ELEMENTS(capabilities); i++) {
-		const char *found = tigetstr(capabilities[i]);
-		if (found && found != (const char *)-1)
+		const char *found = get_capability(capabilities[i]);
+		if (found)
 			g_string_append(text, found);
 	}
 	return g_string_free(text, FALSE);

@@ -155,6 +155,11 @@ struct vms_arch {
 	 */
 	bool (*is_halted)(const struct vms_regs *regs, const uint8_t *code);
 	/*
+	 * True if the vCPU is where a reset puts it. It executes nothing then: others have to start
+	 * all but the first, which would have gone on at once.
+	 */
+	bool (*is_at_reset)(const struct vms_regs *regs);
+	/*
 	 * Makes `regs` point to the kernel's own page tables if they point to a user's reduced
 	 * tables (page table isolation). Leaves other registers as they are.
 	 */

@@ -385,11 +385,29 @@ static bool aarch64_in_kernel(const struct vms_regs *regs)
 	       !(regs->value[CPSR] & CPSR_AARCH32);
 }
 
-/* Only WFI counts: a processor that spins for a lock waits in WFE. */
+#define PSCI_CPU_OFF 0x84000002 /* Arm Power State Coordination Interface */
+
+/*
+ * Of the instructions that wait, only WFI counts: a processor that spins for a lock waits in WFE. A
+ * processor that has turned itself off stays behind the call of its firmware, HVC or SMC with the
+ * number of the function in x0.
+ */
 static bool aarch64_is_halted(const struct vms_regs *regs, const uint8_t *code)
 {
 	static const uint8_t wfi[VMS_HALT_BYTES] = { 0x7f, 0x20, 0x03, 0xd5 };
-	return aarch64_in_kernel(regs) && memcmp(code, wfi, sizeof(wfi)) == 0;
+	static const uint8_t hvc[VMS_HALT_BYTES] = { 0x02, 0x00, 0x00, 0xd4 };
+	static const uint8_t smc[VMS_HALT_BYTES] = { 0x03, 0x00, 0x00, 0xd4 };
+	if (!aarch64_in_kernel(regs))
+		return false;
+	if (regs->value[X0] == PSCI_CPU_OFF &&
+	    (memcmp(code, hvc, sizeof(hvc)) == 0 || memcmp(code, smc, sizeof(smc)) == 0))
+		return true;
+	return memcmp(code, wfi, sizeof(wfi)) == 0;
+}
+
+static bool aarch64_is_at_reset(const struct vms_regs *regs)
+{
+	return aarch64_in_kernel(regs) && regs->value[PC] == 0;
 }
 
 static const char *aarch64_paging_mode(const struct vms_regs *regs)
@@ -447,6 +465,7 @@ const struct vms_arch vms_arch_aarch64 = {
 	.is_kernel_address = aarch64_is_kernel_address,
 	.in_kernel = aarch64_in_kernel,
 	.is_halted = aarch64_is_halted,
+	.is_at_reset = aarch64_is_at_reset,
 	.kernel_root = aarch64_kernel_root,
 	.paging_mode = aarch64_paging_mode,
 	.step_frame_pointer = vms_aarch64_step_frame,

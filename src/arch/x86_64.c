@@ -301,15 +301,20 @@ static bool x86_in_kernel(const struct vms_regs *regs)
 	return (regs->value[CS] & 3) == 0;
 }
 
+static bool x86_is_at_reset(const struct vms_regs *regs)
+{
+	return is_8086_mode(regs) && x86_in_kernel(regs) && regs->value[CS] == RESET_CS &&
+	       regs->value[RIP] == RESET_IP;
+}
+
 /*
  * In real mode the selector tells the base, except from a reset to the first far jump. Of that time
  * this recognises only the first instruction.
  */
 static bool x86_lacks_segments(const struct vms_regs *regs)
 {
-	const bool is_reset = regs->value[CS] == RESET_CS && regs->value[RIP] == RESET_IP;
 	return !vms_x86_64_is_long_mode(regs) && !vms_regs_have(regs, CS_ATTR) &&
-	       (!is_8086_mode(regs) || is_reset);
+	       (!is_8086_mode(regs) || x86_is_at_reset(regs));
 }
 
 /*
@@ -460,6 +465,7 @@ const struct vms_arch vms_arch_x86_64 = {
 	.code_mode = x86_code_mode,
 	.lacks_segments = x86_lacks_segments,
 	.is_halted = x86_is_halted,
+	.is_at_reset = x86_is_at_reset,
 	.kernel_root = x86_kernel_root,
 	.paging_mode = x86_paging_mode,
 	.step_frame_pointer = x86_step_frame_pointer,

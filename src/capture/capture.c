@@ -129,7 +129,8 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 	ret->pid = known ? task.pid : 0;
 	ret->tid = known ? task.tid : 0;
 	ret->space = process ? process->index : VMS_NO_SPACE;
-	ret->idle = is_waiting_in_halt(arch, memory, &regs, known ? &task : NULL);
+	ret->idle = arch->is_at_reset(&regs) ||
+		    is_waiting_in_halt(arch, memory, &regs, known ? &task : NULL);
 	if (ret->idle) {
 		copy->process = NULL;
 		ret->stack.n = ret->stack.n_kernel = 0;

@@ -141,13 +141,20 @@ GPtrArray *vms_annotations_find(const struct vms_profile *profile,
 	struct vms_nearest nearest;
 	size_t n;
 	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
+	uint64_t samples = 0;
 	vms_nearest_begin(&nearest, function);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		count_tree(profile, &trees[i], function, found, &nearest);
+		samples += trees[i].samples;
+	}
 	g_autofree char *meant = vms_nearest_end(&nearest);
 	if (found->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
-			    "no sample was taken while %s itself was executing%s", function, meant);
+			    "none of %" G_GUINT64_FORMAT " samples found %s itself executing%s",
+			    samples, function,
+			    *meant ? meant
+				   : "; the functions that were are in a text report, below "
+				     "\"Functions by self\"");
 		return NULL;
 	}
 	for (guint i = 0; i < found->len; i++) {

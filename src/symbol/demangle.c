@@ -39,12 +39,32 @@ static bool has_rust_hash(const GString *name)
 	return strspn(hash, "0123456789abcdef") == RUST_HASH_SIZE;
 }
 
+/*
+ * Returns how long the name is without what compilers append to a legacy name of Rust, as
+ * ".llvm.123": behind a name that tells no parameters, __cxa_demangle does not take it. Dots are
+ * within such names, too: the hash tells where one ends.
+ */
+static size_t get_size_without_suffix(const char *name)
+{
+	const size_t tail = strlen("17h") + RUST_HASH_SIZE + strlen("E");
+	for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+		const size_t size = (size_t)(dot - name);
+		if (size > tail && dot[-1] == 'E' && strncmp(dot - tail, "17h", 3) == 0 &&
+		    strspn(dot - tail + 3, "0123456789abcdef") == RUST_HASH_SIZE)
+			return size;
+	}
+	return strlen(name);
+}
+
 static void make_rust_readable(GString *name)
 {
 	g_string_truncate(name, name->len - strlen("::h") - RUST_HASH_SIZE);
+	/* No part of a mangled name may begin with "$". */
+	if (strncmp(name->str, "_$", 2) == 0)
+		g_string_erase(name, 0, 1);
+	g_string_replace(name, "::_$", "::$", 0);
 	for (size_t i = 0; i < G_N_ELEMENTS(rust_codes); i++)
 		g_string_replace(name, rust_codes[i].code, rust_codes[i].text, 0);
-	g_string_replace(name, "_<", "<", 1);
 }
 
 /* ---- C++ -------------------------------------------------------------- */
@@ -72,7 +92,8 @@ static char *demangle_cxx(const char *name, size_t size, size_t *budget)
 	int status;
 	if (strncmp(name, "_Z", 2) != 0 || repeats_itself(name))
 		return NULL;
-	char *made = __cxa_demangle(name, NULL, NULL, &status);
+	g_autofree char *bare = g_strndup(name, get_size_without_suffix(name));
+	char *made = __cxa_demangle(bare, NULL, NULL, &status);
 	const size_t made_size = made ? strlen(made) : 0;
 	*budget -= MIN(*budget, size + made_size);
 	GString *text = made_size > 0 && made_size <= OUTPUT_LIMIT ? g_string_new(made) : NULL;

@@ -4,6 +4,7 @@
  * known part of the kernel or of this program until it is killed. `mix` runs several at once.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <sched.h>
@@ -209,6 +210,15 @@ static void work_sleep(void)
 		nanosleep(&millisecond, NULL);
 }
 
+/* Writes a title over its arguments and into its environment, which has to be long enough. */
+static void work_title(void)
+{
+	static const char title[] = "workload: a title longer than the arguments";
+
+	memcpy(program_invocation_name, title, sizeof(title));
+	pause();
+}
+
 /* Nearly all its time is kernel time. */
 static void work_syscall(void)
 {
@@ -305,6 +315,7 @@ int main(int argc, char **argv)
 		{ .name = "filter", .work = work_filter },
 		{ .name = "sleep", .work = work_sleep },
 		{ .name = "syscall", .work = work_syscall },
+		{ .name = "title", .work = work_title },
 		{ .name = "zero", .work = work_zero },
 		{ .name = "mix", .work_with_self = work_mix },
 	};

@@ -165,6 +165,15 @@ class Commands(Asked, New, unittest.TestCase):
             self.assertIn(function, functions)
         self.assertTrue(deep, out)
 
+    def test_vcpu_that_is_off(self):
+        """The kernel turns it off by a call of its firmware, from which it does not return."""
+        online = "/sys/devices/system/cpu/cpu1/online"
+        self.guest.run(f"echo 0 >{online}")
+        self.addCleanup(self.guest.run, f"echo 1 >{online}")
+        out = vmscope_command.vmscope("sample", *self.guest.target, "-t", "0.5", "--format", "folded").out
+        stacks = {line.rsplit(" ", 1)[0] for line in out.splitlines() if line.startswith("vCPU 1;")}
+        self.assertEqual(stacks, {"vCPU 1;[idle]"})
+
 
 if __name__ == "__main__":
     unittest.main()

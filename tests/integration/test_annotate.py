@@ -112,9 +112,11 @@ class Recorded(Case):
                          {offset: hits for offset, hits in with_code.items() if hits})
 
     def test_errors(self):
+        samples = re.search(r" of (\d+) samples", vmscope("annotate", "two_loops", self.file).out)[1]
         for arguments, status, message in (
                 ((), 2, "an argument is missing"),
                 (("two_lops", self.file), 1, "did you mean two_loops?"),
+                (("vfs_read", self.file), 1, f"none of {samples} samples found vfs_read itself executing; "),
                 (("main", self.program), 1, "is not a recording"),
                 (("main", "-t", "1", self.file), 2, "it has neither a target nor"),
                 (("main", "-p", "1", self.file), 2, "it has neither a target nor")):

@@ -68,6 +68,9 @@ class Usage(Case):
 
     def test_help_and_version(self):
         self.assertIn("sample", vmscope("--help").out)
+        for target in re.findall(r"--\w+(?==\w)", vmscope("info", "--help-target").out):
+            if target != "--memory":  # only together with --pid
+                self.assertRegex(vmscope("--help").out, f"{target}|-{target[2]} ")
         self.assertRegex(vmscope("--version").out, r"^vmscope \d+\.\d+")
         for command in ("list", "info", "regs", "stack", "ps", "dmesg", "modules", "symbol", "mem",
                         "disas", "sample", "calls", "run", "core", "core info", "core convert"):
@@ -111,7 +114,8 @@ class NoMachine(Case):
     def test_not_qemu(self):
         with subprocess.Popen(["sleep", "1000"]) as process:
             try:
-                self.fails("stack", "-p", process.pid, says="QEMU")
+                self.fails("stack", "-p", process.pid,
+                           says=f"process {process.pid} .sleep. is no virtual machine: .*QEMU.*KVM")
             finally:
                 process.kill()
 
@@ -145,6 +149,25 @@ class NoMachine(Case):
         finally:
             machine.stop()
 
+    def test_none_usable(self):
+        """However many there are, the error is short. Others are not seen in a PID namespace."""
+        qemu = f"{qemu_machine.ARCHS['x86_64'].qemu[0]} -S -accel tcg -m 16 -nodefaults -display none"
+        unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
+        if subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this user may not make a PID namespace")
+        for count, says in ((1, r"no virtual machine here can be looked at: \d+ \(one\): .*QMP"),
+                            (9, r"none of the 9 virtual machines here can be looked at: \"vmscope list\"")):
+            script = f"""
+                for i in $(seq {count}); do {qemu} -name one >&2 & done
+                until test $({testbed.VMSCOPE} list | wc -l) = {count + 1}; do sleep 0.1; done
+                {testbed.VMSCOPE} stack
+                kill -KILL 0"""
+            run = subprocess.run([*unshare, script], check=False, capture_output=True, text=True,
+                                 start_new_session=True, timeout=PATIENCE)
+            line = re.search("^vmscope: .*$", run.stderr, re.M)[0]
+            self.assertRegex(line, says)
+            self.assertLess(len(line), 400)
+
     def test_no_such_socket(self):
         self.fails("stack", "--qmp", "/nowhere/qmp", says="/nowhere/qmp")
         self.fails("stack", "--gdb", "/nowhere/gdb", says="/nowhere/gdb")
@@ -162,6 +185,14 @@ class NoMachine(Case):
             for port in ("65536", "99999", "0", "4294967377"):
                 self.fails("stack", option, f"localhost:{port}", status=2,
                            says=f"localhost:{port}: its port must be from 1 to 65535")
+
+    def test_symbols_at_no_address(self):
+        """A number that has too many bits, or a sign, is not made another one."""
+        machine = qemu_machine.Machine("-S", smp=1, memory=16)
+        self.addCleanup(machine.stop)
+        for address in ("zz", "-1", "0x10000000000000000", "1 "):
+            self.fails("info", *machine.target, "--symbols", f"{testbed.VMSCOPE}@{address}", "os", status=2,
+                       says=f'"{address}" is no address')
 
     def test_not_a_socket(self):
         self.fails("stack", "--qmp", "/etc/passwd", says="/etc/passwd")

@@ -29,6 +29,7 @@ class Processes:
                 ">/dev/null 2>&1 & echo $!").strip()
             cls.guest.run(f"mkdir -p '/cg{group}' && echo {pid} >'/cg{group}/cgroup.procs'")
             cls.pids[group] = int(pid)
+        cls.titled = int(cls.guest.run(f"ROOM={'x' * 64} workload title >/dev/null 2>&1 & echo $!"))
         cls.guest.run("sleep 1")
 
     def ps(self, *columns):
@@ -54,6 +55,8 @@ class Processes:
                 command = own[pid].strip("\n").rstrip("\0").replace("\0", " ")
                 self.assertEqual(rows[int(pid)]["command"], command or None)
         self.assertIsNone(rows[2]["command"])
+        # Written over the arguments, and longer.
+        self.assertEqual(rows[self.titled]["command"], "workload: a title longer than the arguments")
 
     def test_times(self):
         """The kernel shows the time of a thread in ns, too; one that sleeps takes none."""

@@ -187,12 +187,14 @@ class Screen(unittest.TestCase):
         self.assertIn("the machine has gone", self.read())
         self.assertEqual(termios.tcgetattr(self.theirs), self.before)
 
-    def test_unknown_terminal(self):
-        run = subprocess.run([testbed.VMSCOPE, "top", *map(str, self.guest.target)], stdin=self.theirs,
-                             stdout=self.theirs, stderr=subprocess.PIPE, text=True,
-                             env={**os.environ, "TERM": "no-such-terminal"})
-        self.assertEqual(run.returncode, 1)
-        self.assertIn('cannot use the terminal "no-such-terminal"', run.stderr)
+    def test_unusable_terminal(self):
+        """One that is not known, and one that cannot place its cursor."""
+        for name in "no-such-terminal", "dumb":
+            run = subprocess.run([testbed.VMSCOPE, "top", *map(str, self.guest.target)], stdin=self.theirs,
+                                 stdout=self.theirs, stderr=subprocess.PIPE, text=True,
+                                 timeout=testbed.ANSWER_SECONDS, env={**os.environ, "TERM": name})
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(f'cannot use the terminal "{name}"', run.stderr)
 
 
 if __name__ == "__main__":

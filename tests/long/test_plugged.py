@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Core files of a guest to which memory was plugged, before a tool has attached to it and after."""
+"""Guests to which something was plugged. Core files of plugged memory, before a tool has attached to the
+guest and after; samples of a vCPU that nobody has started."""
 import contextlib
 import json
 import pathlib
@@ -78,6 +79,20 @@ class Plugged(unittest.TestCase):
         self.assertEqual(read, "ok unreadable", "it does not take it for zeros either")
         self.assertEqual([held, released], ["ok", "ok"])
         self.assertEqual(self.guest.run("echo alive").strip(), "alive")
+
+
+class Vcpu(unittest.TestCase):
+    def test_not_started(self):
+        """It stands where a reset puts it, and executes nothing."""
+        guest = linux_guest.LinuxGuest("6.12", smp="1,maxcpus=2", append="maxcpus=1")
+        self.addCleanup(guest.stop)
+        vcpu = next(one for one in guest.qmp.command("query-hotpluggable-cpus") if "qom-path" not in one)
+        guest.qmp.command("device_add", driver=vcpu["type"], id="plugged", **vcpu["props"])
+        text = guest.qmp.command("human-monitor-command", command_line="info registers", cpu_index=1)
+        self.assertIn("HLT=1", text)
+        out = vmscope("sample", *guest.target, "-t", "1", "--format", "folded").out
+        self.assertEqual({line.rsplit(" ", 1)[0] for line in out.splitlines() if line.startswith("vCPU 1;")},
+                         {"vCPU 1;[idle]"})
 
 
 if __name__ == "__main__":

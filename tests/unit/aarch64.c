@@ -478,6 +478,23 @@ static void test_halted(void)
 	g_assert_false(vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&wfi));
 }
 
+/* A vCPU calls CPU_OFF of PSCI (ARM DEN 0022) by "hvc #0" or "smc #0", or was never started. */
+static void test_turned_off(void)
+{
+	const uint32_t calls[] = { 0xd4000002, 0xd4000003 };
+	struct vms_regs regs = registers(tcr_4k);
+	for (size_t i = 0; i < G_N_ELEMENTS(calls); i++) {
+		vms_regs_set(&regs, X0, 0x84000002);
+		g_assert_true(vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&calls[i]));
+		vms_regs_set(&regs, X0, 0); /* the result of another call */
+		g_assert_false(vms_arch_aarch64.is_halted(&regs, (const uint8_t *)&calls[i]));
+	}
+	vms_regs_set(&regs, PC, 0);
+	g_assert_true(vms_arch_aarch64.is_at_reset(&regs));
+	vms_regs_set(&regs, PC, 4);
+	g_assert_false(vms_arch_aarch64.is_at_reset(&regs));
+}
+
 static void test_modes(void)
 {
 	struct vms_regs regs = registers(tcr_64k);
@@ -546,6 +563,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/aarch64/calls", test_calls);
 	g_test_add_func("/aarch64/pointer-authentication", test_pointer_authentication);
 	g_test_add_func("/aarch64/halted", test_halted);
+	g_test_add_func("/aarch64/turned-off", test_turned_off);
 	g_test_add_func("/aarch64/modes", test_modes);
 	g_test_add_func("/aarch64/disassembly", test_disassembly);
 	g_test_add_func("/aarch64/names", test_names);

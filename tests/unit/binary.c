@@ -371,6 +371,11 @@ static void test_demangle(void)
 		{ "_ZN50_$LT$T$u20$as$u20$core..convert..Into$LT$U$GT$$GT$"
 		  "4into17h0123456789abcdefE",
 		  "<T as core::convert::Into<U>>::into" },
+		{ "_ZN2rt5start28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE.llvm."
+		  "2528400095833",
+		  "rt::start::{{closure}}" },
+		{ "_ZN1a1f17h0123456789abcdefE.cold.1", "a::f" },
+		{ "_Z3foov.isra.0.cold", "foo() [clone .isra.0] [clone .cold]" },
 		{ "main", NULL },
 		{ "_Z", NULL },
 		{ "_ZN3foo", NULL },

@@ -78,6 +78,19 @@ static void test_halted(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpint(f->record.stack.kernel_end, ==, VMS_WALK_ROOT);
 }
 
+/* A vCPU that nobody has started, as one that was plugged in: no code is read. */
+static void test_at_reset(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	struct vms_regs *regs = fake_machine_regs(f->machine, 1);
+	vms_regs_set(regs, CR0, 0x60000010);
+	vms_regs_set(regs, EFER, 0);
+	vms_regs_set(regs, CS, 0xf000);
+	vms_regs_set(regs, RIP, 0xfff0);
+	capture(f, 128);
+	g_assert_true(f->record.idle);
+	g_assert_cmpuint(f->record.stack.n, ==, 0);
+}
+
 /* User mode cannot halt: what looks like it is part of another instruction. */
 static void test_user(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
@@ -115,6 +128,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	TEST("running", test_running);
 	TEST("halted", test_halted);
+	TEST("at-reset", test_at_reset);
 	TEST("user", test_user);
 	TEST("unreadable-code", test_unreadable_code);
 	TEST("not-held", test_not_held);

@@ -299,6 +299,21 @@ static void test_halted(void)
 	g_assert_false(vms_arch_x86_64.is_halted(&regs, hlt));
 }
 
+/* The state after INIT (Intel SDM volume 3, "Processor State After Reset"). */
+static void test_at_reset(void)
+{
+	struct vms_regs regs = { 0 };
+	vms_regs_set(&regs, CR0, 0x60000010);
+	vms_regs_set(&regs, CS, 0xf000);
+	vms_regs_set(&regs, RIP, 0xfff0);
+	g_assert_true(vms_arch_x86_64.is_at_reset(&regs));
+	vms_regs_set(&regs, RIP, 0xfff3);
+	g_assert_false(vms_arch_x86_64.is_at_reset(&regs));
+	vms_regs_set(&regs, RIP, 0xfff0);
+	vms_regs_set(&regs, CR0, 0x60000011); /* protected mode */
+	g_assert_false(vms_arch_x86_64.is_at_reset(&regs));
+}
+
 static void test_frame_pointer(void)
 {
 	g_autofree struct ram *ram = g_new0(struct ram, 1);
@@ -502,6 +517,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/x86_64/cyclic-tables", test_cyclic_tables);
 	g_test_add_func("/x86_64/isolated-kernel", test_isolated_kernel);
 	g_test_add_func("/x86_64/halted", test_halted);
+	g_test_add_func("/x86_64/at-reset", test_at_reset);
 	g_test_add_func("/x86_64/frame-pointer", test_frame_pointer);
 	g_test_add_func("/x86_64/real-mode", test_real_mode);
 	g_test_add_func("/x86_64/beyond-4-gib", test_beyond_4_gib);

@@ -4,6 +4,7 @@
 #include "guest/container.h"
 #include "guest/linux/member.h"
 #include "guest/linux/task-private.h"
+#include <string.h>
 
 #define COMMAND_LIMIT 4096 /* bytes; a program may have megabytes of arguments */
 
@@ -77,7 +78,21 @@ static size_t read_arguments(struct vms_linux *guest, const struct vms_task *tas
 	return done;
 }
 
-/* Reads the arguments as one line, as ps shows them. NULL if they are not known. */
+/*
+ * Reads the arguments, or the title that the program has written over them, into COMMAND_LIMIT
+ * bytes. A title is told by the last byte of the arguments, which is not 0 then. It ends at its
+ * first 0, which may lie behind the arguments. Returns how many bytes were read.
+ */
+static size_t read_arguments_or_title(struct vms_linux *guest, const struct vms_task *task,
+				      uint64_t start, uint64_t end, char *text)
+{
+	const size_t n = read_arguments(guest, task, start, text, MIN(end - start, COMMAND_LIMIT));
+	if (n < end - start || text[n - 1] == '\0')
+		return n;
+	return strnlen(text, read_arguments(guest, task, start, text, COMMAND_LIMIT));
+}
+
+/* Reads the command line as one line, as ps shows it. NULL if it is not known. */
 static char *read_command(struct vms_linux *guest, const struct vms_task *task)
 {
 	const struct vms_linux_task_facts *facts = guest->task_facts;
@@ -85,9 +100,8 @@ static char *read_command(struct vms_linux *guest, const struct vms_task *task)
 	if (task->mm == 0 || !read_optional(guest->memory, task->mm, &facts->arg_start, &start) ||
 	    !read_optional(guest->memory, task->mm, &facts->arg_end, &end) || end <= start)
 		return NULL;
-	const size_t size = MIN(end - start, COMMAND_LIMIT);
-	g_autofree char *text = g_malloc(size + 1);
-	size_t n = read_arguments(guest, task, start, text, size);
+	g_autofree char *text = g_malloc(COMMAND_LIMIT + 1);
+	size_t n = read_arguments_or_title(guest, task, start, end, text);
 	while (n > 0 && text[n - 1] == '\0')
 		n--;
 	for (size_t i = 0; i < n; i++)

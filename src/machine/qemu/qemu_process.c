@@ -306,8 +306,10 @@ char **vms_host_process_qmp(const struct vms_host_process *process, bool must_be
 {
 	guint n_free;
 	if (!process->is_qemu) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED, "process %d (%s) is not QEMU",
-			    (int)process->pid, process->program);
+		g_set_error(
+			error, VMS_ERROR, VMS_ERROR_UNSUPPORTED,
+			"process %d (%s) is no virtual machine: it is not QEMU, and uses no KVM",
+			(int)process->pid, process->program);
 		return NULL;
 	}
 	if (process->cmdline.qmp->len == 0) {
