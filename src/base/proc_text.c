@@ -2,6 +2,7 @@
 #include "base/proc_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
@@ -65,4 +66,11 @@ const char *vms_proc_find_field(const char *stat, unsigned number)
 		field = field ? field + 1 : NULL;
 	}
 	return field;
+}
+
+uint64_t vms_proc_parse_turns(const char *schedstat)
+{
+	const char *second = strchr(schedstat, ' ');
+	const char *third = second ? strchr(second + 1, ' ') : NULL;
+	return third ? strtoull(third, NULL, 10) : 0;
 }

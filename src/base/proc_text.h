@@ -41,3 +41,10 @@ bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret);
  * there is none. Takes no lock and allocates nothing.
  */
 const char *vms_proc_find_field(const char *stat, unsigned number);
+
+/*
+ * How often a thread has got a processor: the third number of /proc/PID/task/TID/schedstat
+ * (Documentation/scheduler/sched-stats.rst). 0 if there are no three, or the kernel does not count.
+ * Takes no lock and allocates nothing.
+ */
+uint64_t vms_proc_parse_turns(const char *schedstat);

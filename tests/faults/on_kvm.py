@@ -35,7 +35,8 @@ def signal_holders(round_, number):
 
 # A vCPU of MonitorGuest sleeps in its monitor for most of the time. It is not stopped there, and one that
 # wakes up in a hold of all vCPUs breaks it.
-REFUSALS = "let go while it was held", "the host is overloaded", "does not come back from its monitor"
+REFUSALS = ("let go while it was held", "slept in its monitor", "the host is overloaded",
+            "does not come back from its monitor")
 
 
 @fault(engines=KVM, short=1, evenly=True)

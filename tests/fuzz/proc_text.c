@@ -29,6 +29,10 @@ static void parse(char *line)
 	if (vms_thread_call_parse(line, &fd) == VMS_THREAD_IN_GUEST)
 		g_assert_cmpint(fd, >=, 0);
 	g_assert_cmpint(vms_kvm_parse_thread_name(line), >=, -1);
+	const char *field = vms_proc_find_field(line, 39);
+	g_assert_true(!field || (field > line && field <= end));
+	if (vms_proc_parse_turns(line))
+		g_assert_nonnull(strchr(line, ' '));
 	if (vms_proc_parse_tcp(line, &tcp)) {
 		g_assert_cmpuint(strlen(tcp.local), <, sizeof(tcp.local));
 		g_assert_cmpuint(strlen(tcp.remote), <, sizeof(tcp.remote));

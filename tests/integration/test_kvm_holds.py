@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """vCPUs of any KVM monitor, held one by one: whatever they do, and whatever becomes of vmscope, its
 holder, the monitor and its threads."""
+import contextlib
+import ctypes
 import os
 import pathlib
 import re
 import resource
 import signal
+import subprocess
+import sys
 import time
 import unittest
 
@@ -15,6 +19,30 @@ from kvm_monitor import CALLS, COUNTS, EXITS, HALTS, NOT_STARTED, SLEEPS, SPINS
 from machine_tool import BUSY, CLOSED, INVALID_STATE, error_code, registers
 from testbed import ANSWER_SECONDS, wait_for
 from vmscope_command import start_vmscope, vmscope
+
+# Takes a descriptor of another process: pidfd_getfd(2). Tells where it has a page of its own.
+RECEIVER = """import ctypes, os, sys
+pid, fd = map(int, sys.argv[1:])
+page = ctypes.create_string_buffer(1 << 13)
+print(ctypes.CDLL(None).syscall(438, os.pidfd_open(pid), fd, 0),
+      (ctypes.addressof(page) + 4095) & ~4095, flush=True)
+sys.stdin.read()"""
+LIBC = ctypes.CDLL(None)
+PR_CAPBSET_DROP = 24  # linux/prctl.h
+
+
+def drop_capabilities():
+    """What this process starts has none."""
+    for capability in range(64):
+        LIBC.prctl(PR_CAPBSET_DROP, capability)
+
+
+def is_sampling(run):
+    for path in pathlib.Path(f"/proc/{run.pid}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            if path.read_text() == "vms-sampler\n":
+                return True
+    return False
 
 
 class TestHolding(Case):
@@ -50,6 +78,19 @@ class TestHolding(Case):
             counts_on(monitor, vcpu)
         self.check_after(monitor)
 
+    def test_asleep(self):
+        """A vCPU that may not be stopped where it is, and runs before the hold is over."""
+        monitor = self.start(SLEEPS)
+        with tool_for(monitor) as tool:
+            for _ in range(50):  # it may be found in the guest
+                self.assertEqual(tool.do("hold 0"), "ok")
+                time.sleep(0.02)
+                released = tool.do("release 0")
+                if released != "ok":
+                    break
+        self.assertIn("slept in its monitor's code", released)
+        self.check_after(monitor)
+
     def test_two_machines(self):
         """Nothing tells whose a vCPU is, also if no number is there twice."""
         monitor = self.start(COUNTS, second=True)
@@ -57,6 +98,20 @@ class TestHolding(Case):
         self.assertEqual(run.status, 1)
         self.assertIn("runs several machines", run.err)
         self.check_after(monitor)
+
+    def test_passed_descriptors(self):
+        """A process that got descriptors of vCPUs from their monitor, and cannot run them."""
+        monitor = self.start(COUNTS)
+        files = pathlib.Path(f"/proc/{monitor.pid}/fd").iterdir()
+        vcpu, = (int(file.name) for file in files if "kvm-vcpu" in os.readlink(file))
+        with subprocess.Popen([sys.executable, "-c", RECEIVER, str(monitor.pid), str(vcpu)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as receiver:
+            _, place = receiver.stdout.readline().split()
+            for options in ((), ("--memory", f"0:4096@{place}")):
+                run = vmscope("regs", "--pid", receiver.pid, *options, check=False)
+                self.assertEqual(run.status, 1)
+                self.assertIn("does not run any", run.err)
+            receiver.stdin.close()
 
     def test_halted_in_its_monitor(self):
         """Since before vmscope came: then nobody has its registers but KVM."""
@@ -174,6 +229,31 @@ class TestHolding(Case):
             monitor.process.kill()
             out, err = run.communicate(timeout=ANSWER_SECONDS)
         self.assertIn("the machine went away", out + err)
+
+    def test_executes_another_program(self):
+        """That waits for the ends of all threads, and vmscope for those that it holds."""
+        monitor = self.start(*[CALLS] * 6)
+        with start_vmscope("sample", *monitor.target, "-F", 999, "-t", 600) as run:
+            wait_for(lambda: is_sampling(run), "vmscope to sample")
+            time.sleep(0.1)
+            monitor.do("exec")
+            wait_for(lambda: pathlib.Path(f"/proc/{monitor.pid}/comm").read_text() == "sleep\n",
+                     "the other program")
+            out, err = run.communicate(timeout=ANSWER_SECONDS)
+        monitor.process.kill()
+        self.assertIn("the machine went away", out + err)
+
+    def test_not_to_be_traced_any_more(self):
+        """A monitor that forbids that meanwhile: nothing is left in it all the same."""
+        monitor = self.start(CALLS, COUNTS, no_capabilities=True)
+        with start_vmscope("sample", *monitor.target, "-F", 100, "-t", 2,
+                           preexec_fn=drop_capabilities) as run:
+            wait_for(lambda: holders(monitor), "the holder")
+            wait_for(lambda: set(monitor.numbers("valid")) != {0}, "vmscope to hold a vCPU")
+            monitor.do("undump")
+            _, err = run.communicate(timeout=ANSWER_SECONDS)
+        self.assertIn("may not be traced by this user", err)
+        self.check_after(monitor)
 
     def test_thread_ends(self):
         """A vCPU that is unplugged while it is held, and after."""

@@ -20,6 +20,7 @@
  * ours; vCPUs are paused from the beginning, and their pages say what the lines `VCPU REGISTER
  * VALUE` of FILE.regs say: as if they had just been kicked
  *   --second                another machine in the same process, with vCPU 100, which never runs
+ *   --no-capabilities       it gives up its capabilities: others without any may trace it
  *   --user-halt             HLT comes to the monitor, which lets the thread wait; else the kernel
  * waits
  *
@@ -27,14 +28,16 @@
  * vCPUs' threads); `pause` and `resume` all vCPUs, by a signal (microseconds that took); `add MODE`
  * a vCPU; `rounds` (as the guest has counted); `places` (PA:SIZE@VA of memory); `valid`
  * (kvm_valid_regs of each vCPU); `end N` the thread of a vCPU; `forget` (from then on
- * kvm_valid_regs of all vCPUs is cleared again and again, as by another vmscope that ends). It ends
- * with its input.
+ * kvm_valid_regs of all vCPUs is cleared again and again, as by another vmscope that ends);
+ * `undump` (the process may not be traced without capabilities from then on); `exec` (it becomes
+ * sleep(1)). It ends with its input.
  */
 #include "../guests/vcpus.h"
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/kvm.h>
@@ -75,7 +78,8 @@ struct vcpu {
 
 static struct {
 	int low, high;
-	gboolean memfd, one, reversed, duplicate, seccomp, userfaultfd, user_halt, second;
+	gboolean memfd, one, reversed, duplicate, seccomp, userfaultfd, user_halt, second,
+		no_capabilities;
 	char *saved;
 	int kvm, vm;
 	uint8_t *low_at, *high_at;
@@ -505,6 +509,13 @@ static void forget(void)
 	printf("ok\n");
 }
 
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[2] = { { 0 } };
+	require(syscall(SYS_capset, &header, none) == 0, "capset");
+}
+
 static void obey(const char *line)
 {
 	if (strcmp(line, "pause") == 0) {
@@ -520,6 +531,13 @@ static void obey(const char *line)
 		print_places();
 	} else if (strcmp(line, "forget") == 0) {
 		forget();
+	} else if (strcmp(line, "undump") == 0) {
+		require(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0, "prctl");
+		printf("ok\n");
+	} else if (strcmp(line, "exec") == 0) {
+		printf("ok\n");
+		execlp("sleep", "sleep", "60", NULL);
+		require(false, "exec");
 	} else {
 		print_of_each(line);
 	}
@@ -544,6 +562,8 @@ static void parse_options(int *argc, char ***argv)
 		{ "saved", 0, 0, G_OPTION_ARG_FILENAME, &monitor.saved, NULL, NULL },
 		{ "second", 0, 0, G_OPTION_ARG_NONE, &monitor.second, NULL, NULL },
 		{ "user-halt", 0, 0, G_OPTION_ARG_NONE, &monitor.user_halt, NULL, NULL },
+		{ "no-capabilities", 0, 0, G_OPTION_ARG_NONE, &monitor.no_capabilities, NULL,
+		  NULL },
 		{ NULL }
 	};
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -570,6 +590,8 @@ int main(int argc, char **argv)
 	require(monitor.vm >= 0, "KVM_CREATE_VM");
 	if (!monitor.user_halt)
 		require(ioctl(monitor.vm, KVM_CREATE_IRQCHIP, 0) == 0, "KVM_CREATE_IRQCHIP");
+	if (monitor.no_capabilities)
+		drop_capabilities();
 	map_memory();
 	add_slot(0, 0, monitor.low_at, mib(monitor.low));
 	if (monitor.high)

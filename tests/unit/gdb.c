@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/gdb/gdb.h"
+#include "machine/gdb/breakpoints.h"
 #include "peer.h"
 #include <string.h>
 #include <sys/socket.h>
@@ -182,6 +183,38 @@ static void test_interrupts(void)
 		g_autoptr(GString) heard = peer_stop(&peer);
 		g_assert_true(g_str_has_prefix(heard->str, "\003$qC#b4"));
 	}
+}
+
+/* A stub whose vCPU ends no step before it is interrupted. */
+static gpointer answer_interrupt(gpointer data)
+{
+	static const char ok[] = "$OK#9a", stopped[] = "$T02thread:01;#04";
+	const struct peer *peer = data;
+	g_autoptr(GString) heard = g_string_new(NULL);
+	char byte;
+	while (!strstr(heard->str, "vCont;s:1#") && recv(peer->fd, &byte, 1, 0) == 1)
+		g_string_append_c(heard, byte);
+	send(peer->fd, ok, strlen(ok), MSG_NOSIGNAL);
+	while (recv(peer->fd, &byte, 1, 0) == 1 && byte != 3)
+		;
+	send(peer->fd, stopped, strlen(stopped), MSG_NOSIGNAL);
+	return NULL;
+}
+
+/* The machine stands still by our interrupt then, and not by a step that has ended. */
+static void test_lost_step(void)
+{
+	struct peer peer;
+	struct vms_gdb gdb;
+	g_autoptr(GError) error = NULL;
+	start(&peer, &gdb, "", PEER_STAYS);
+	gdb.stream.timeout_ms = PEER_PATIENCE_MS;
+	g_autoptr(GThread) stub = g_thread_new("stub", answer_interrupt, &peer);
+	g_assert_true(vms_gdb_end_lost_steps(&gdb, 1, &error));
+	g_thread_join(g_steal_pointer(&stub));
+	g_assert_true(gdb.stopped_by_request);
+	vms_gdb_close(&gdb);
+	g_string_free(peer_stop(&peer), TRUE);
 }
 
 /* A request that stops a machine whose owner had resumed it is answered all the same, once. */
@@ -639,6 +672,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/gdb/stop", test_stop);
 	g_test_add_func("/gdb/probe", test_probe);
 	g_test_add_func("/gdb/interrupts", test_interrupts);
+	g_test_add_func("/gdb/lost-step", test_lost_step);
 	g_test_add_func("/gdb/interrupting-request", test_interrupting_request);
 	g_test_add_func("/gdb/resync", test_resync);
 	g_test_add_func("/gdb/monitor", test_monitor);

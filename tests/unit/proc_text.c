@@ -99,6 +99,17 @@ static void test_field(void)
 	g_assert_null(vms_proc_find_field("7 (a)", 3));
 }
 
+static void test_turns(void)
+{
+	g_assert_cmpuint(vms_proc_parse_turns("6423197 12037 481\n"), ==, 481);
+	g_assert_cmpuint(vms_proc_parse_turns("18446744073709551615 0 18446744073709551615\n"), ==,
+			 UINT64_MAX);
+	g_assert_cmpuint(vms_proc_parse_turns("0 0 0\n"), ==, 0);
+	g_assert_cmpuint(vms_proc_parse_turns("6423197 12037\n"), ==, 0);
+	g_assert_cmpuint(vms_proc_parse_turns("6423197"), ==, 0);
+	g_assert_cmpuint(vms_proc_parse_turns(""), ==, 0);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -106,5 +117,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/proc-text/unix", test_unix);
 	g_test_add_func("/proc-text/tcp", test_tcp);
 	g_test_add_func("/proc-text/field", test_field);
+	g_test_add_func("/proc-text/turns", test_turns);
 	return g_test_run();
 }

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -444,6 +445,65 @@ static void test_ended(void)
 	region_end(&region);
 }
 
+#define OTHER_PROGRAM "--other-program"
+#define OTHER_SIZE    8192
+#define OTHER_BYTE    0xee
+
+/* This program, executed once more by a child, that has something else at the same address. */
+static int be_other_program(const char *address)
+{
+	void *at = (void *)(uintptr_t)g_ascii_strtoull(address, NULL, 16);
+	void *memory = mmap(at, OTHER_SIZE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (memory != at)
+		return 1;
+	memset(memory, OTHER_BYTE, OTHER_SIZE);
+	for (;;)
+		pause();
+}
+
+static char other_address[32];
+
+static void execute_other_program(int number)
+{
+	(void)number;
+	char *const argv[] = { (char[]) { "ram" }, (char[]) { OTHER_PROGRAM }, other_address,
+			       NULL };
+	execv("/proc/self/exe", argv);
+	_exit(1);
+}
+
+static void wait_for_signal(struct region *region)
+{
+	write_pages(region);
+	signal(SIGUSR1, execute_other_program);
+}
+
+/* Nothing is read of another program that the process executes. */
+static void test_other_program(void)
+{
+	struct region region;
+	uint8_t bytes[OTHER_SIZE] = { 0 };
+	region_map(&region, -1, MAP_PRIVATE | MAP_ANONYMOUS);
+	choose_pages(&region);
+	g_snprintf(other_address, sizeof(other_address), "%p", (void *)region.memory);
+	region_start(&region, wait_for_signal);
+	struct vms_phys_part part = { REGION_PA, sizeof(bytes), bytes };
+	g_assert_true(vms_ram_read(&region.ram, REGION_PA, bytes, sizeof(bytes)));
+	g_assert_cmpuint(vms_ram_read_parts(&region.ram, &part, 1), ==, 1);
+	kill(region.child, SIGUSR1);
+	struct iovec local = { bytes, sizeof(bytes) }, remote = { region.memory, sizeof(bytes) };
+	while (process_vm_readv(region.child, &local, 1, &remote, 1, 0) < OTHER_SIZE ||
+	       bytes[OTHER_SIZE - 1] != OTHER_BYTE) {
+		g_assert_cmpint(waitpid(region.child, NULL, WNOHANG), ==, 0);
+		g_usleep(1000);
+	}
+	g_assert_false(vms_ram_read(&region.ram, REGION_PA, bytes, 1));
+	g_assert_false(vms_ram_read(&region.ram, REGION_PA, bytes, sizeof(bytes)));
+	g_assert_cmpuint(vms_ram_read_parts(&region.ram, &part, 1), ==, 0);
+	region_end(&region);
+}
+
 /* Another process that has the pid now is not read. */
 static void test_reused_pid(void)
 {
@@ -532,6 +592,8 @@ static void test_swapped_file(void)
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && strcmp(argv[1], OTHER_PROGRAM) == 0)
+		return be_other_program(argv[2]);
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/ram/anonymous", test_anonymous);
 	g_test_add_func("/ram/nothing-written", test_nothing_written);
@@ -543,6 +605,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/ram/split", test_split);
 	g_test_add_func("/ram/userfaultfd", test_userfaultfd);
 	g_test_add_func("/ram/ended", test_ended);
+	g_test_add_func("/ram/other-program", test_other_program);
 	g_test_add_func("/ram/reused-pid", test_reused_pid);
 	g_test_add_func("/ram/swapped-file", test_swapped_file);
 	return g_test_run();

@@ -308,7 +308,9 @@ static bool end_lost_step(struct vms_gdb *gdb, uint64_t thread, GError **error)
 	if (!vms_gdb_is_ok(gdb))
 		return vms_gdb_receive_answer(gdb, deadline_ns, error);
 	gdb->owes_ack = false;
-	return end_step(gdb, &step, error);
+	const bool ended = end_step(gdb, &step, error);
+	gdb->stopped_by_request |= ended && step.end == VMS_STEP_INTERRUPTED;
+	return ended;
 }
 
 bool vms_gdb_end_lost_steps(struct vms_gdb *gdb, uint64_t last_thread, GError **error)

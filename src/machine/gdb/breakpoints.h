@@ -31,7 +31,8 @@ bool vms_gdb_clear_points(struct vms_gdb *gdb, uint64_t last_thread, GError **er
 /*
  * Ends single steps that were begun over a connection which broke: QEMU keeps stopping a vCPU after
  * every instruction then, until a step of it has ended for a client. So every vCPU of the stopped
- * machine is stepped once.
+ * machine is stepped once. Where that takes too long it is interrupted: `stopped_by_request` is set
+ * then, and the machine stands still by that.
  */
 bool vms_gdb_end_lost_steps(struct vms_gdb *gdb, uint64_t last_thread, GError **error);
 

@@ -91,12 +91,23 @@ GArray *vms_ram_files(const struct vms_ram *ram)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Reads from the process. Fails if it has ended: another one with its pid may have been read. */
+/* True if the process executes another program: the memory that `mem` leads to has an end then. */
+static bool has_other_memory(const struct vms_ram *ram, const struct iovec *remote)
+{
+	uint8_t byte;
+	return ram->mem >= 0 && pread(ram->mem, &byte, 1, (off_t)(uintptr_t)remote->iov_base) == 0;
+}
+
+/*
+ * Reads from the process. Fails if it has ended, or executes another program: that, or another
+ * process with its pid, may have been read.
+ */
 static ssize_t read_alive(const struct vms_ram *ram, const struct iovec *local,
 			  const struct iovec *remote, size_t n)
 {
 	ssize_t bytes = process_vm_readv(ram->process->pid, local, n, remote, n, 0);
-	return vms_host_identity_is_alive(ram->process) ? bytes : -1;
+	return vms_host_identity_is_alive(ram->process) && !has_other_memory(ram, remote) ? bytes
+											  : -1;
 }
 
 static bool read_process(const struct vms_ram *ram, const struct vms_ram_part *part,

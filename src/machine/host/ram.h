@@ -53,8 +53,8 @@ struct vms_ram {
 	GPtrArray *files; /* struct vms_ram_file, owned */
 	int pagemap;	  /* of the process, or -1 */
 	/*
-	 * /proc/PID/mem, or -1. It stays that of this process, even if its pid is used again, and
-	 * a small read takes less time than by process_vm_readv.
+	 * /proc/PID/mem, or -1. It stays that of this process and its program, even if its pid is
+	 * used again, and a small read takes less time than by process_vm_readv.
 	 */
 	int mem;
 	bool is_fetched; /* the process has a userfaultfd */

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "machine/kvm/holder.h"
+#include "machine/kvm/stop_poll.h"
 
 /*
  * STOPPING: the thread was asked to stop, and has not said yet that it has. WATCHED: it is not
@@ -20,9 +21,7 @@ struct vms_kvm_watch {
 	int schedule;	 /* /proc/PID/task/TID/schedstat, or -1 */
 	/* How often it had got a processor when it was stopped or read last; 0: not known. */
 	uint64_t seen_turns;
-	/* How many holds are not to poll for the stop: the thread is on the holder's processor. */
-	unsigned n_unpolled;
-	bool is_far; /* it was found to be on another one, in this hold */
+	struct vms_kvm_poll poll; /* for its stops */
 
 	int signal; /* that the thread was about to get when it stopped; 0: none */
 	uint64_t wanted_ns, begin_ns, not_before_ns, refused_ns;
@@ -37,6 +36,7 @@ struct vms_kvm_shared {
 
 struct vms_kvm_holder {
 	const struct vms_host_identity *process; /* the monitor's; borrowed */
+	int memory;				 /* its /proc/PID/mem; borrowed */
 	struct vms_kvm_shared *shared;
 	size_t shared_size;
 	struct vms_kvm_watch *watches; /* in the holder: one per slot */

@@ -37,7 +37,7 @@ static bool set_start_error(const char *what, int cause, GError **error)
 
 static bool start_holder(struct vms_kvm_holder *holder, GError **error)
 {
-	g_autofree int *keep = g_new(int, holder->n_files + 4);
+	g_autofree int *keep = g_new(int, holder->n_files + 5);
 	for (size_t i = 0; i < holder->n_files; i++)
 		keep[i] = holder->files[i];
 	int *own = keep + holder->n_files;
@@ -45,8 +45,9 @@ static bool start_holder(struct vms_kvm_holder *holder, GError **error)
 	own[1] = holder->kept;
 	own[2] = holder->tool;
 	own[3] = holder->process->pidfd;
+	own[4] = holder->memory;
 	const struct vms_side_work work = { PROCESS_NAME, vms_kvm_holder_live, holder, keep,
-					    holder->n_files + 4 };
+					    holder->n_files + 5 };
 	holder->pid = vms_side_process_start(&work);
 	return holder->pid > 0 || set_start_error("fork", -holder->pid, error);
 }
@@ -75,11 +76,13 @@ static bool open_descriptors(struct vms_kvm_holder *holder, GError **error)
 	return holder->wake >= 0 || set_start_error("eventfd", errno, error);
 }
 
-struct vms_kvm_holder *vms_kvm_holder_new(const struct vms_host_identity *process, unsigned n,
-					  const int *files, size_t n_files, GError **error)
+struct vms_kvm_holder *vms_kvm_holder_new(const struct vms_host_identity *process, int memory,
+					  unsigned n, const int *files, size_t n_files,
+					  GError **error)
 {
 	struct vms_kvm_holder *holder = g_new0(struct vms_kvm_holder, 1);
 	holder->process = process;
+	holder->memory = memory;
 	holder->wake = holder->keeper = holder->kept = holder->tool = holder->stopped = -1;
 	holder->files = g_memdup2(files, n_files * sizeof(int));
 	holder->n_files = n_files;

@@ -82,6 +82,7 @@ struct vms_kvm_slot {
 	enum vms_kvm_outcome outcome;
 	int seen_fd;	  /* by which the thread was in KVM_RUN; -1: it was not */
 	bool in_monitor;  /* the vCPU was in its monitor's code: registers are of its last exit */
+	bool is_asleep;	  /* it sleeps there, and was not stopped */
 	uint64_t held_ns; /* how long the last brief hold lasted; of another one, until it was read
 			   */
 	struct kvm_regs regs;
@@ -94,10 +95,12 @@ struct vms_kvm_holder;
 
 /*
  * Starts a holder with `n` slots, which are zeroed. `files`, `n_files` of them, are descriptors
- * that it keeps for struct vms_kvm_prefetch. `process` must live as long as the holder. Errors: IO.
+ * that it keeps for struct vms_kvm_prefetch. `memory` is the process's /proc/PID/mem, open to read
+ * and write. It and `process` must live as long as the holder. Errors: IO.
  */
-struct vms_kvm_holder *vms_kvm_holder_new(const struct vms_host_identity *process, unsigned n,
-					  const int *files, size_t n_files, GError **error);
+struct vms_kvm_holder *vms_kvm_holder_new(const struct vms_host_identity *process, int memory,
+					  unsigned n, const int *files, size_t n_files,
+					  GError **error);
 /* Releases all vCPUs, puts back what was changed, and ends the holder. */
 void vms_kvm_holder_free(struct vms_kvm_holder *holder);
 

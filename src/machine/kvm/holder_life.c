@@ -8,6 +8,7 @@
 #include "base/proc_text.h"
 #include "machine/host/side_process.h"
 #include "machine/kvm/thread_call.h"
+#include "machine/kvm/vcpu_read.h"
 #include "machine/kvm/vcpu_regs.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/time.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,15 +44,9 @@
 #define PATIENCE_NS (20 * MILLISECOND)
 /* How long another process may have the thread seized: another vmscope has it for a hold. */
 #define SEIZE_NS (100 * MILLISECOND)
-/*
- * How long to poll for a thread's stop before sleeping until a signal tells of it. A thread that is
- * on this processor cannot stop meanwhile. Whether it is, is looked up when it should have stopped;
- * if so, so many holds of it do without a poll.
- */
-#define SPIN_NS	   (100 * MICROSECOND)
-#define LOOK_NS	   (30 * MICROSECOND)
-#define SPIN_AGAIN 16
-#define PROCESSOR  39 /* of proc_pid_stat(5): on which it was last */
+/* How long the kernel may take to seize a thread: see try_to_seize. */
+#define SEIZE_LIMIT_US 200000
+#define PROCESSOR      39 /* of proc_pid_stat(5): on which a thread was last */
 /* Poll interval for the tool while a vCPU is held. It is stopped if two polls find it so. */
 #define TOOL_POLL_NS (200 * MILLISECOND)
 /* How often to look at a vCPU that has waited in its monitor since before anything was stored. */
@@ -73,18 +68,19 @@
 
 /* ---- in the holder: the monitor's memory ------------------------------------------- */
 
-static bool read_remote(const struct vms_kvm_holder *holder, uint64_t hva, void *buf, size_t size)
+/*
+ * By the file that was opened at the begin: it stays that of the monitor's own memory. So nothing
+ * is left there if this user may not trace the process any more, and nothing is written to another
+ * program that the process executes.
+ */
+static bool read_remote(const struct vms_kvm_holder *holder, uint64_t hva, uint64_t *ret)
 {
-	struct iovec local = { buf, size }, remote = { (void *)(uintptr_t)hva, size };
-	return process_vm_readv(holder->process->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+	return pread(holder->memory, ret, sizeof(*ret), (off_t)hva) == (ssize_t)sizeof(*ret);
 }
 
 static bool write_remote(const struct vms_kvm_holder *holder, uint64_t hva, uint64_t value)
 {
-	struct iovec local = { &value, sizeof(value) };
-	struct iovec remote = { (void *)(uintptr_t)hva, sizeof(value) };
-	return process_vm_writev(holder->process->pid, &local, 1, &remote, 1, 0) ==
-	       (ssize_t)sizeof(value);
+	return pwrite(holder->memory, &value, sizeof(value), (off_t)hva) == (ssize_t)sizeof(value);
 }
 
 static uint64_t valid_regs_at(const struct vms_kvm_slot *slot)
@@ -105,7 +101,7 @@ static bool want_registers(const struct vms_kvm_holder *holder, struct vms_kvm_s
 			   struct vms_kvm_watch *watch)
 {
 	uint64_t valid;
-	if (!read_remote(holder, valid_regs_at(slot), &valid, sizeof(valid)))
+	if (!read_remote(holder, valid_regs_at(slot), &valid))
 		return false;
 	if ((valid & STORED_SETS) == STORED_SETS) {
 		watch->is_stored |= !atomic_load(&slot->is_altered); /* somebody else wants them */
@@ -139,17 +135,13 @@ static void answer(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	syscall(SYS_futex, &slot->answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/*
- * How often a thread has got a processor, by its third number in schedstat
- * (Documentation/scheduler/sched-stats.rst). 0 where the kernel does not count.
- */
+/* How often a thread has got a processor; 0 where the kernel does not count. */
 static uint64_t read_turns(const struct vms_kvm_watch *watch)
 {
 	char text[72]; /* three numbers */
 	ssize_t n = watch->schedule < 0 ? 0 : pread(watch->schedule, text, sizeof(text) - 1, 0);
 	text[MAX(n, 0)] = 0;
-	const char *last = strrchr(text, ' ');
-	return last ? strtoull(last, NULL, 10) : 0;
+	return vms_proc_parse_turns(text);
 }
 
 /* True if the thread has not executed anything since `seen_turns` was read. */
@@ -204,6 +196,15 @@ static void try_again(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch,
 	watch->not_before_ns = MAX(watch->not_before_ns, vms_clock_now_ns() + after_ns);
 }
 
+/* True if this process traces a thread. */
+static bool has_seized(const struct vms_kvm_holder *holder)
+{
+	for (unsigned i = 0; i < holder->shared->n; i++)
+		if (holder->watches[i].phase == STOPPING || holder->watches[i].phase == HELD)
+			return true;
+	return false;
+}
+
 static void forget_thread(struct vms_kvm_watch *watch)
 {
 	if (watch->tid) {
@@ -248,6 +249,15 @@ static bool lacks_files(void)
 	return errno == EMFILE || errno == ENFILE;
 }
 
+/* Why files or the memory of a thread could not be opened or read, by errno. */
+static enum vms_kvm_outcome explain_failure(void)
+{
+	if (lacks_files())
+		return VMS_KVM_NO_FILES;
+	/* The process has another user since, or does not let itself be traced (prctl(2)). */
+	return errno == EPERM || errno == EACCES ? VMS_KVM_REFUSED : VMS_KVM_THREAD_GONE;
+}
+
 /* False, with errno, if the thread's files cannot be opened. */
 static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch, pid_t tid)
 {
@@ -263,13 +273,13 @@ static bool open_thread(const struct vms_kvm_holder *holder, struct vms_kvm_watc
 		return false;
 	}
 	watch->seen_turns = 0;
-	watch->n_unpolled = 0;
+	watch->poll = (struct vms_kvm_poll) { 0 };
 	watch->tid = tid;
 	watch->refused_ns = 0;
 	return watch->tid;
 }
 
-/* False: the thread has ended. */
+/* False, with errno, if the thread has ended, or this process may not look at it any more. */
 static bool read_call(const struct vms_kvm_watch *watch, enum vms_thread_call *ret)
 {
 	char text[256];
@@ -282,10 +292,34 @@ static bool read_call(const struct vms_kvm_watch *watch, enum vms_thread_call *r
 	return true;
 }
 
-/* Seizes the thread and has it stop. */
-static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
+static void set_alarm(suseconds_t after_us)
 {
-	if (ptrace(PTRACE_SEIZE, watch->tid, NULL, NULL) < 0) {
+	const struct itimerval timer = { .it_value.tv_usec = after_us };
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/*
+ * PTRACE_SEIZE waits while the process executes another program, and that waits for the end of its
+ * threads: for ever, if this process has seized one of them. A signal ends this process then.
+ */
+static bool try_to_seize(const struct vms_kvm_holder *holder, pid_t tid)
+{
+	const bool may_wait = has_seized(holder);
+	if (may_wait)
+		set_alarm(SEIZE_LIMIT_US);
+	const bool done = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0;
+	const int cause = errno;
+	if (may_wait)
+		set_alarm(0);
+	errno = cause;
+	return done;
+}
+
+/* Seizes the thread and has it stop. */
+static void seize(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
+		  struct vms_kvm_watch *watch)
+{
+	if (!try_to_seize(holder, watch->tid)) {
 		uint64_t now_ns = vms_clock_now_ns();
 		watch->refused_ns = watch->refused_ns ? watch->refused_ns : now_ns;
 		if (errno == ESRCH)
@@ -297,71 +331,10 @@ static void seize(struct vms_kvm_slot *slot, struct vms_kvm_watch *watch)
 		return;
 	}
 	watch->refused_ns = 0;
-	watch->n_unpolled -= watch->n_unpolled > 0;
-	watch->is_far = false;
+	vms_kvm_poll_begin(&watch->poll);
 	watch->phase = STOPPING;
 	watch->begin_ns = vms_clock_now_ns();
 	ptrace(PTRACE_INTERRUPT, watch->tid, NULL, NULL);
-}
-
-/* A row of blocks that process_vm_readv(2) copies. */
-struct copies {
-	size_t n, size; /* blocks, and bytes of all */
-	struct iovec local[1 + VMS_KVM_MAX_PREFETCH], remote[1 + VMS_KVM_MAX_PREFETCH];
-};
-
-/*
- * Adds a block. If it follows the last one, on both sides, it is joined to that one, because each
- * block costs time.
- */
-static void add_copy(struct copies *copies, void *to, uint64_t from, size_t size)
-{
-	struct iovec *local = &copies->local[copies->n], *remote = &copies->remote[copies->n];
-	copies->size += size;
-	if (copies->n > 0 && (uint8_t *)local[-1].iov_base + local[-1].iov_len == to &&
-	    (uintptr_t)remote[-1].iov_base + remote[-1].iov_len == from) {
-		local[-1].iov_len += size;
-		remote[-1].iov_len += size;
-		return;
-	}
-	*local = (struct iovec) { to, size };
-	*remote = (struct iovec) { (void *)(uintptr_t)from, size };
-	copies->n++;
-}
-
-/*
- * Reads the registers, with the begin of the page that has them, and what is prefetched: all that
- * is in the process by one call, which ends before the first block that is not mapped. False if not
- * even the registers could be read.
- */
-static bool read_state(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
-		       struct kvm_run *page)
-{
-	const size_t registers_end = offsetof(struct kvm_run, s.regs.events);
-	struct copies copies;
-	size_t ends[VMS_KVM_MAX_PREFETCH]; /* of blocks, in what is copied */
-	copies.n = copies.size = 0;
-	add_copy(&copies, page, slot->run_hva, registers_end);
-	for (unsigned i = 0; i < slot->n_prefetch; i++) {
-		const struct vms_kvm_prefetch *wanted = &slot->prefetch[i];
-		slot->is_prefetched[i] =
-			wanted->hva && wanted->fd >= 0 &&
-			pread(wanted->fd, slot->prefetched[i], VMS_KVM_PREFETCH_SIZE,
-			      (off_t)wanted->file_offset) == VMS_KVM_PREFETCH_SIZE;
-		if (wanted->hva && wanted->fd < 0)
-			add_copy(&copies, slot->prefetched[i], wanted->hva, VMS_KVM_PREFETCH_SIZE);
-		ends[i] = copies.size;
-	}
-	ssize_t n = process_vm_readv(holder->process->pid, copies.local, copies.n, copies.remote,
-				     copies.n, 0);
-	if (n < (ssize_t)registers_end)
-		return false;
-	slot->regs = page->s.regs.regs;
-	slot->sregs = page->s.regs.sregs;
-	for (unsigned i = 0; i < slot->n_prefetch; i++)
-		if (slot->prefetch[i].hva && slot->prefetch[i].fd < 0)
-			slot->is_prefetched[i] = (ssize_t)ends[i] <= n;
-	return true;
 }
 
 static bool runs_this_vcpu(const struct vms_kvm_slot *slot)
@@ -448,8 +421,12 @@ static void look_at_thread(const struct vms_kvm_holder *holder, struct vms_kvm_s
 {
 	struct user_regs_struct regs;
 	struct kvm_run page;
-	const bool is_read = slot->run_hva && read_state(holder, slot, &page);
-	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0 || (slot->run_hva && !is_read)) {
+	const bool is_read = slot->run_hva && vms_kvm_read_state(holder->process->pid, slot, &page);
+	if (slot->run_hva && !is_read) {
+		give_up(slot, watch, explain_failure());
+		return;
+	}
+	if (ptrace(PTRACE_GETREGS, watch->tid, NULL, &regs) < 0) {
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 		return;
 	}
@@ -485,7 +462,7 @@ static bool peek(const struct vms_kvm_holder *holder, struct vms_kvm_slot *slot,
 	const uint64_t turns = read_turns(watch);
 	if (!turns || !read_call(watch, &call) || call == VMS_THREAD_IN_GUEST ||
 	    (call == VMS_THREAD_RUNS && turns != watch->seen_turns) ||
-	    !read_state(holder, slot, &page))
+	    !vms_kvm_read_state(holder->process->pid, slot, &page))
 		return false;
 	watch->is_stored = has_registers(slot, &page);
 	if (!watch->is_stored || page.flags & (RUN_IN_SMM | RUN_IN_NESTED) ||
@@ -509,6 +486,7 @@ static bool hold_by_peeking(const struct vms_kvm_holder *holder, struct vms_kvm_
 		return false;
 	slot->held_ns = 0;
 	watch->begin_ns = vms_clock_now_ns();
+	slot->is_asleep = pinned;
 	if (pinned)
 		watch->phase = WATCHED;
 	else
@@ -521,10 +499,10 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 		       struct vms_kvm_watch *watch)
 {
 	enum vms_thread_call call;
-	if (!open_thread(holder, watch, atomic_load(&slot->tid)))
-		give_up(slot, watch, lacks_files() ? VMS_KVM_NO_FILES : VMS_KVM_THREAD_GONE);
-	else if (!read_call(watch, &call) ||
-		 (slot->run_hva && !watch->is_stored && !want_registers(holder, slot, watch)))
+	slot->is_asleep = false;
+	if (!open_thread(holder, watch, atomic_load(&slot->tid)) || !read_call(watch, &call))
+		give_up(slot, watch, explain_failure());
+	else if (slot->run_hva && !watch->is_stored && !want_registers(holder, slot, watch))
 		give_up(slot, watch, VMS_KVM_THREAD_GONE);
 	else if (hold_by_peeking(holder, slot, watch, call))
 		return;
@@ -537,7 +515,7 @@ static void begin_hold(const struct vms_kvm_holder *holder, struct vms_kvm_slot 
 	else if (call == VMS_THREAD_RUNS && has_not_run(watch))
 		try_again(slot, watch, VMS_KVM_QUEUED, QUEUED_NS);
 	else
-		seize(slot, watch);
+		seize(holder, slot, watch);
 }
 
 static uint32_t wanted_number(const struct vms_kvm_slot *slot)
@@ -637,14 +615,12 @@ static bool is_near(const struct vms_kvm_holder *holder, const struct vms_kvm_wa
 /* True if its stop is worth to poll for: it comes sooner than a sleeper wakes up. */
 static bool stops_soon(const struct vms_kvm_holder *holder, struct vms_kvm_watch *watch)
 {
-	if (watch->phase != STOPPING || watch->n_unpolled > 0)
+	if (watch->phase != STOPPING)
 		return false;
 	const uint64_t waited_ns = vms_clock_now_ns() - watch->begin_ns;
-	if (waited_ns > LOOK_NS && !watch->is_far) {
-		watch->is_far = !is_near(holder, watch);
-		watch->n_unpolled = watch->is_far ? 0 : SPIN_AGAIN;
-	}
-	return watch->n_unpolled == 0 && waited_ns < SPIN_NS;
+	if (vms_kvm_poll_wants_look(&watch->poll, waited_ns))
+		vms_kvm_poll_note(&watch->poll, is_near(holder, watch));
+	return vms_kvm_poll_goes_on(&watch->poll, waited_ns);
 }
 
 /* True if a thread was just asked to stop, and that is polled for. */
@@ -692,12 +668,19 @@ static void release_all(struct vms_kvm_holder *holder)
 	/* A thread that is to stop, and has not, goes on by itself when this process ends. */
 }
 
-/* Signals are told by a descriptor. How the tool handles SIGCHLD must not keep any from that. */
+/*
+ * SIGCHLD is told by a descriptor, and SIGALRM ends this process. How the tool handles them must
+ * not keep them from that.
+ */
 static void open_signals(struct vms_kvm_holder *holder)
 {
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
-	sigset_t child;
+	sigset_t child, alarm;
 	sigaction(SIGCHLD, &usual, NULL);
+	sigaction(SIGALRM, &usual, NULL);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	holder->stopped = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);

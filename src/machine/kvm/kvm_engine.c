@@ -9,6 +9,7 @@
 #include "machine/kvm/thread_call.h"
 #include "machine/kvm/vcpu_regs.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MILLISECOND UINT64_C(1000000)
 /* How long to try to hold a vCPU, which may be in its monitor's code for a while. */
@@ -41,6 +42,17 @@ static const struct vms_kvm_vcpu *vcpu_of(const struct vms_kvm_machine *kvm, uns
 	return &g_array_index(kvm->vcpus, struct vms_kvm_vcpu, vcpu);
 }
 
+/* Also if the process executes another program: then the memory that had the machine has an end. */
+static enum vms_machine_end kvm_get_end(struct vms_machine *machine)
+{
+	const struct vms_kvm_machine *kvm = kvm_of(machine);
+	uint8_t byte;
+	return vms_host_identity_is_alive(&kvm->qemu.process) &&
+			       pread(kvm->memory, &byte, 1, (off_t)vcpu_of(kvm, 0)->run_hva) != 0
+		       ? VMS_MACHINE_GOES_ON
+		       : VMS_MACHINE_GONE;
+}
+
 /* ---- hold and release ------------------------------------------------------------------- */
 
 static bool set_hold_error(struct vms_kvm_machine *kvm, unsigned vcpu, enum vms_error code,
@@ -63,11 +75,14 @@ static bool set_away_error(struct vms_kvm_machine *kvm, unsigned vcpu, GError **
 	g_autofree char *text = NULL;
 	g_file_get_contents(path, &text, NULL, NULL);
 	g_autofree char *call = vms_thread_call_describe(text ? text : "");
+	/* A monitor that pauses its machine, for example, waits for each of its vCPUs. */
+	const bool may_wait = atomic_load(&kvm->n_held) > 0;
 	g_autofree char *why = g_strdup_printf(
 		"its thread %d does not come back from its monitor to the guest, and may not be "
-		"stopped there. It is in %s now: try again when it has done that",
-		(int)thread, call);
-	return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT, why, error);
+		"stopped there. It is in %s now%s: try again when it has done that",
+		(int)thread, call, may_wait ? ", and may wait for another vCPU that is held" : "");
+	return set_hold_error(kvm, vcpu, may_wait ? VMS_ERROR_WAITING : VMS_ERROR_TIMEOUT, why,
+			      error);
 }
 
 static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
@@ -75,8 +90,9 @@ static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
 {
 	switch (outcome) {
 	case VMS_KVM_THREAD_GONE:
-		if (!vms_host_identity_is_alive(&kvm->qemu.process))
-			return set_hold_error(kvm, vcpu, VMS_ERROR_CLOSED, "its process has ended",
+		if (kvm_get_end(&kvm->qemu.machine) == VMS_MACHINE_GONE)
+			return set_hold_error(kvm, vcpu, VMS_ERROR_CLOSED,
+					      "its process has ended, or executes another program",
 					      error);
 		return set_hold_error(kvm, vcpu, VMS_ERROR_NOT_FOUND, "its thread has ended",
 				      error);
@@ -93,12 +109,7 @@ static bool explain_outcome(struct vms_kvm_machine *kvm, unsigned vcpu,
 				      "it is paused, or halted in its monitor, since before this "
 				      "program came: its registers are known when it has run again",
 				      error);
-	case VMS_KVM_AWAY:
-		if (atomic_load(&kvm->n_held) > 0)
-			return set_hold_error(kvm, vcpu, VMS_ERROR_WAITING,
-					      "it seems to wait for another vCPU that is held",
-					      error);
-		return set_away_error(kvm, vcpu, error);
+	case VMS_KVM_AWAY: return set_away_error(kvm, vcpu, error);
 	case VMS_KVM_QUEUED:
 		return set_hold_error(kvm, vcpu, VMS_ERROR_TIMEOUT,
 				      "its thread has not got a processor since it was held last: "
@@ -293,6 +304,13 @@ static bool check_held(struct vms_kvm_machine *kvm, unsigned vcpu, GError **erro
 	}
 	if (atomic_load(&slot_of(kvm, vcpu)->broken) == kvm->holds[vcpu].broken)
 		return true;
+	if (slot_of(kvm, vcpu)->is_asleep) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
+			    "vCPU %u of %s slept in its monitor's code, where it may not be "
+			    "stopped, and has run since: what was read may be torn",
+			    vcpu, kvm->qemu.machine.info.name);
+		return false;
+	}
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 		    "vCPU %u of %s was let go while it was held, since this program was stopped or "
 		    "took too long: what was read may be torn",
@@ -432,12 +450,6 @@ static uint64_t kvm_get_paused_ns(struct vms_machine *machine, uint64_t time_ns)
 	return vms_qmp_paused_ns(&kvm_of(machine)->qemu.qmp, time_ns);
 }
 
-static enum vms_machine_end kvm_get_end(struct vms_machine *machine)
-{
-	return vms_host_identity_is_alive(&kvm_of(machine)->qemu.process) ? VMS_MACHINE_GOES_ON
-									  : VMS_MACHINE_GONE;
-}
-
 static bool kvm_check_vcpus(struct vms_machine *machine, GError **error)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
@@ -459,6 +471,8 @@ void vms_kvm_close(struct vms_machine *machine)
 {
 	struct vms_kvm_machine *kvm = kvm_of(machine);
 	vms_kvm_holder_free(kvm->holder);
+	if (kvm->memory >= 0)
+		close(kvm->memory);
 	vms_ram_close(&kvm->ram);
 	if (!kvm->has_qmp)
 		g_clear_pointer(&machine->ranges, g_array_unref);

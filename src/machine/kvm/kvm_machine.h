@@ -28,7 +28,12 @@ struct vms_kvm_machine {
 	/* Without QMP only `machine`, `process` and `strings` of it are used. */
 	struct vms_qemu qemu;
 	bool has_qmp;
-	struct vms_ram ram;	       /* without QMP */
+	struct vms_ram ram; /* without QMP */
+	/*
+	 * /proc/PID/mem, opened before the vCPUs were listed; -1: not open. It stays that of the
+	 * program that had them then, also if the process executes another one.
+	 */
+	int memory;
 	GArray *vcpus;		       /* struct vms_kvm_vcpu, by the machine's index */
 	struct vms_kvm_holder *holder; /* a slot per vCPU, and one to find out about threads */
 	GArray *files;		       /* int: descriptors that the holder has, too */

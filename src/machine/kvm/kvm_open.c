@@ -9,6 +9,8 @@
 #include "machine/kvm/obstacle.h"
 #include "machine/kvm/pairing.h"
 #include "machine/qemu/recover.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 static struct vms_kvm_vcpu *vcpu_at(GArray *vcpus, guint i)
@@ -45,17 +47,34 @@ static bool start_holder(struct vms_kvm_machine *kvm, GError **error)
 	kvm->files = vms_ram_files(vms_kvm_ram(kvm));
 	kvm->holds = g_new0(struct vms_kvm_hold, kvm->vcpus->len);
 	kvm->holder =
-		vms_kvm_holder_new(&kvm->qemu.process, kvm->vcpus->len + 1,
+		vms_kvm_holder_new(&kvm->qemu.process, kvm->memory, kvm->vcpus->len + 1,
 				   (const int *)(void *)kvm->files->data, kvm->files->len, error);
 	return kvm->holder;
 }
 
 static bool list_vcpus(struct vms_kvm_machine *kvm, GError **error)
 {
-	kvm->vcpus = vms_kvm_list_vcpus(kvm->qemu.process.pid, error);
-	if (kvm->vcpus)
-		drop_unmapped(kvm->vcpus);
-	return kvm->vcpus;
+	const pid_t pid = kvm->qemu.process.pid;
+	g_autofree char *path = vms_host_process_path(pid, "mem");
+	kvm->memory = open(path, O_RDWR | O_CLOEXEC);
+	if (kvm->memory < 0) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_PERMISSION,
+			    "cannot have KVM store the registers of process %d: %s: %s", (int)pid,
+			    path, g_strerror(errno));
+		return false;
+	}
+	kvm->vcpus = vms_kvm_list_vcpus(pid, error);
+	if (!kvm->vcpus)
+		return false;
+	drop_unmapped(kvm->vcpus);
+	if (kvm->vcpus->len > 0)
+		return true;
+	g_set_error(
+		error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
+		"process %d has descriptors of vCPUs, but does not run any: look at the process "
+		"that has created them",
+		(int)pid);
+	return false;
 }
 
 /* ---- a process of which nothing is known but /proc ------------------------------------------ */
@@ -228,6 +247,13 @@ static bool open_qemu(struct vms_kvm_machine *kvm, pid_t pid, const char *const 
 /* ---- the engine --------------------------------------------------------------------------------
  */
 
+static struct vms_kvm_machine *new_machine(void)
+{
+	struct vms_kvm_machine *kvm = g_new0(struct vms_kvm_machine, 1);
+	kvm->memory = -1;
+	return kvm;
+}
+
 /* Frees a machine whose opening has failed. */
 static struct vms_machine *finish_opening(struct vms_kvm_machine *kvm, bool opened,
 					  const struct vms_engine *engine)
@@ -244,7 +270,7 @@ static struct vms_machine *finish_opening(struct vms_kvm_machine *kvm, bool open
 struct vms_machine *vms_kvm_open_places(pid_t pid, const struct vms_ram_place *places, size_t n,
 					GError **error)
 {
-	struct vms_kvm_machine *kvm = g_new0(struct vms_kvm_machine, 1);
+	struct vms_kvm_machine *kvm = new_machine();
 	return finish_opening(kvm, open_process(kvm, pid, places, n, error), &vms_kvm_engine);
 }
 
@@ -253,6 +279,6 @@ struct vms_machine *vms_kvm_open_qemu(pid_t pid, const char *const *qmp, GError 
 	/* First what needs no connection: who falls back to the stub connects again. */
 	if (!vms_kvm_check_process(pid, error))
 		return NULL;
-	struct vms_kvm_machine *kvm = g_new0(struct vms_kvm_machine, 1);
+	struct vms_kvm_machine *kvm = new_machine();
 	return finish_opening(kvm, open_qemu(kvm, pid, qmp, error), &vms_kvm_qemu_engine);
 }

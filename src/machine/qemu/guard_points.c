@@ -21,6 +21,8 @@
 /* The watchdog's own copy of the connection to QEMU's stub, and whether it has stopped QEMU. */
 static int stub_fd = -1;
 static bool stopped_by_clearing;
+/* The holder's word, and what vms_guard_expect_stop has made of it; 0: nothing. */
+static uint64_t word_before, word_expecting;
 /* The holder's `seen_ns` when its breakpoints were removed last: it has not moved since. */
 static uint64_t cleared_seen_ns;
 
@@ -56,6 +58,28 @@ void vms_guard_note_stop(void)
 void vms_guard_forget_stop(void)
 {
 	stopped_by_clearing = false;
+}
+
+void vms_guard_expect_stop(struct vms_hold *hold)
+{
+	word_before = atomic_load(&hold->word);
+	const uint64_t held = vms_hold_in_phase(word_before, VMS_HOLD_HELD);
+	uint64_t word = word_before;
+	if (!vms_hold_may_be_ours(vms_hold_phase(word)) &&
+	    atomic_compare_exchange_strong(&hold->word, &word, held))
+		word_expecting = held;
+}
+
+void vms_guard_settle_stop(struct vms_hold *hold)
+{
+	uint64_t word = word_expecting;
+	const uint64_t owed = vms_hold_in_phase(word, VMS_HOLD_OWED);
+	word_expecting = 0;
+	if (word && atomic_compare_exchange_strong(&hold->word, &word,
+						   stopped_by_clearing ? owed : word_before))
+		return;
+	if (stopped_by_clearing && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_OWED))
+		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_OWED);
 }
 
 /* Appends a packet to a row of them. */
@@ -131,20 +155,21 @@ bool vms_guard_clear_by(const struct vms_guard *guard, int fd, int wait_ms)
 	return done;
 }
 
-bool vms_guard_clear_breakpoints(const struct vms_guard *guard)
+void vms_guard_clear_breakpoints(const struct vms_guard *guard, bool is_running)
 {
 	struct vms_hold *hold = &guard->record->hold;
 	const int fd = stub_fd >= 0 ? stub_fd : guard->stub;
-	if (!atomic_load(&hold->has_breakpoints))
-		return true;
+	if (fd < 0)
+		return;
 	cleared_seen_ns = atomic_load(&hold->seen_ns);
-	const bool done = fd >= 0 && vms_guard_clear_by(guard, fd, G_MAXINT);
-	/* The holder cannot know of that stop: what told of it has been read here. */
-	if (stopped_by_clearing && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_OWED))
-		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_OWED);
+	if (is_running)
+		vms_guard_expect_stop(hold);
+	/* Without an answer, the stop may still come. */
+	const bool done = vms_guard_clear_by(guard, fd, G_MAXINT);
+	if (done || stopped_by_clearing)
+		vms_guard_settle_stop(hold);
 	if (done)
 		atomic_store(&hold->is_cleared, true);
-	return done;
 }
 
 bool vms_guard_may_have_points(const struct vms_hold *hold)
@@ -166,11 +191,15 @@ void vms_guard_end_lost_steps(const struct vms_guard *guard, int fd)
 		    vms_peer_wait(fd, "$OK#9a", false, VMS_GUARD_ANSWER_MS) != VMS_PEER_ANSWERED)
 			return;
 		vms_peer_forget();
-		/* An instruction that waits for an interrupt gets none. */
-		if (!vms_peer_send(fd, second) ||
-		    (vms_peer_wait(fd, "$T", false, STEP_MS) == VMS_PEER_SILENT &&
-		     (!vms_peer_send(fd, "\003") ||
-		      vms_peer_wait(fd, "$T", false, VMS_GUARD_ANSWER_MS) != VMS_PEER_ANSWERED)))
+		if (!vms_peer_send(fd, second))
+			return;
+		if (vms_peer_wait(fd, "$T", false, STEP_MS) != VMS_PEER_SILENT)
+			continue;
+		/* An instruction that waits for an interrupt gets none. The machine is `paused`
+		 * then. */
+		vms_guard_note_stop();
+		if (!vms_peer_send(fd, "\003") ||
+		    vms_peer_wait(fd, "$T", false, VMS_GUARD_ANSWER_MS) != VMS_PEER_ANSWERED)
 			return;
 	}
 }

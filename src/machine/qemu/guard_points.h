@@ -12,10 +12,21 @@ bool vms_guard_receive_stub(const struct vms_guard *guard);
  */
 bool vms_guard_clear_by(const struct vms_guard *guard, int fd, int wait_ms);
 /*
- * Removes the holder's breakpoints by its own connection to the stub. A holder that goes on finds
- * that out of step, and closes it. False if they may be left.
+ * Notes, before a request to the stub of a machine that runs, that it will stand still by us. If
+ * this process is killed before it has released the machine, whoever comes next finds that.
  */
-bool vms_guard_clear_breakpoints(const struct vms_guard *guard);
+void vms_guard_expect_stop(struct vms_hold *hold);
+/*
+ * Notes what has come of it: vms_guard_has_stopped, or nothing. The holder cannot know of that
+ * stop: what told of it has been read by this process.
+ */
+void vms_guard_settle_stop(struct vms_hold *hold);
+/*
+ * Removes the holder's breakpoints by its own connection to the stub, if that is known. A holder
+ * that goes on finds that out of step, and closes it. `is_running`: the machine was not stopped a
+ * moment ago.
+ */
+void vms_guard_clear_breakpoints(const struct vms_guard *guard, bool is_running);
 /* True if there may be breakpoints since the watchdog has removed those that there were. */
 bool vms_guard_may_have_points(const struct vms_hold *hold);
 /*

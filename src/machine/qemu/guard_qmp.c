@@ -55,8 +55,14 @@ static enum vms_peer_answer ask_state(const struct vms_guard *guard, int fd, boo
 	return answer;
 }
 
-/* What QEMU has told before the connection to its stub was looked at. */
-static bool told_stop, told_resume, told_guest_stop;
+/*
+ * What QEMU has told since the machine was released last. The texts are dropped when the connection
+ * to its stub is looked at.
+ */
+static struct {
+	bool stop, resume, guest_stop;
+	int64_t resume_us; /* when it was last resumed, by the host's clock; 0: never */
+} told;
 
 /* True if the guest has stopped itself meanwhile. Then it stays stopped: see vms_event_stops. */
 static bool find_guest_stop(void)
@@ -71,29 +77,6 @@ static bool find_guest_stop(void)
 			return true;
 	}
 	return vms_peer_find("\"event\": \"SHUTDOWN\"") != NULL;
-}
-
-static void note_events(void)
-{
-	told_stop |= vms_peer_find("\"event\": \"STOP\"") != NULL;
-	told_resume |= vms_peer_find("\"event\": \"RESUME\"") != NULL;
-	told_guest_stop |= find_guest_stop();
-}
-
-/*
- * True if a machine in this state stands still by a breakpoint of the holder's, as far as both
- * know. A reset of a machine that was stopped, with neither looked at, may be one of a hit: it is
- * taken for that.
- */
-static bool is_hit(const struct vms_guard *guard, enum vms_run_state state)
-{
-	const struct vms_hold *hold = &guard->record->hold;
-	note_events();
-	if (!atomic_load(&hold->has_breakpoints) || (atomic_load(&hold->halts) && !told_resume))
-		return false;
-	return state == VMS_RUN_DEBUG ||
-	       (vms_run_state_may_follow_hit(state) &&
-		(atomic_load(&hold->is_at_hit) || (told_stop && !atomic_load(&hold->is_left))));
 }
 
 /* The number behind the last `key` before `end`; 0: there is none. */
@@ -120,6 +103,30 @@ static int64_t find_last_resume_us(void)
 		     : 0;
 }
 
+static void note_events(void)
+{
+	told.stop |= vms_peer_find("\"event\": \"STOP\"") != NULL;
+	told.resume |= vms_peer_find("\"event\": \"RESUME\"") != NULL;
+	told.guest_stop |= find_guest_stop();
+	told.resume_us = MAX(told.resume_us, find_last_resume_us());
+}
+
+/*
+ * True if a machine in this state stands still by a breakpoint of the holder's, as far as both
+ * know. A reset of a machine that was stopped, with neither looked at, may be one of a hit: it is
+ * taken for that.
+ */
+static bool is_hit(const struct vms_guard *guard, enum vms_run_state state)
+{
+	const struct vms_hold *hold = &guard->record->hold;
+	note_events();
+	if (!atomic_load(&hold->has_breakpoints) || (atomic_load(&hold->halts) && !told.resume))
+		return false;
+	return state == VMS_RUN_DEBUG ||
+	       (vms_run_state_may_follow_hit(state) &&
+		(atomic_load(&hold->is_at_hit) || (told.stop && !atomic_load(&hold->is_left))));
+}
+
 /*
  * True if the machine may stand still by a stop of the holder's. If it was resumed after the
  * holder's last request, and that was answered, others have stopped it since.
@@ -128,7 +135,7 @@ static bool may_be_held(const struct vms_guard *guard)
 {
 	const struct vms_hold *hold = &guard->record->hold;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&hold->word));
-	const int64_t resume_us = MAX(find_last_resume_us(), atomic_load(&hold->resumed_us));
+	const int64_t resume_us = MAX(told.resume_us, atomic_load(&hold->resumed_us));
 	const bool is_over = guard->process.pid && !atomic_load(&hold->is_asked) &&
 			     resume_us > atomic_load(&hold->asked_us);
 	return !is_over &&
@@ -147,7 +154,7 @@ static bool undo_stop(const struct vms_guard *guard, int fd, bool peek, bool *do
 	    VMS_PEER_ANSWERED)
 		return false;
 	const bool stands_at_hit = is_hit(guard, state);
-	if (told_guest_stop ||
+	if (told.guest_stop ||
 	    (!stands_at_hit && !vms_guard_has_stopped() && !may_be_held(guard))) {
 		*done = true;
 		return true;
@@ -191,6 +198,8 @@ static bool clear_by_new_stub(const struct vms_guard *guard, int fd)
 		return false;
 	const bool was_running = state == VMS_RUN_RUNNING;
 	const bool is_ours = was_running || is_hit(guard, state);
+	if (was_running)
+		vms_guard_expect_stop(&guard->record->hold);
 	const size_t size = strlen(guard->pass_fd);
 	bool done = vms_send_with_fd(fd, guard->pass_fd, size, ends[1]) == (ssize_t)size &&
 		    vms_peer_send(fd, guard->add_stub);
@@ -198,6 +207,7 @@ static bool clear_by_new_stub(const struct vms_guard *guard, int fd)
 	done = done && vms_guard_clear_by(guard, ends[0], 30 * VMS_GUARD_ANSWER_MS);
 	if (was_running)
 		vms_guard_note_stop();
+	vms_guard_settle_stop(&guard->record->hold);
 	if (done && is_ours && atomic_load(&guard->record->hold.is_stepping))
 		vms_guard_end_lost_steps(guard, ends[0]);
 	close(ends[0]);
@@ -268,10 +278,29 @@ static int connect_again(const struct vms_guard *guard)
 	return -1;
 }
 
+/*
+ * Removes the holder's breakpoints by its connection to the stub. That stops a machine which runs:
+ * first it is asked whether it does. False if QEMU does not answer in time.
+ */
+static bool clear_by_holders_stub(const struct vms_guard *guard, bool peek)
+{
+	enum vms_run_state state = VMS_RUN_UNKNOWN;
+	if (!atomic_load(&guard->record->hold.has_breakpoints))
+		return true;
+	vms_peer_forget();
+	if (vms_peer_send(guard->qmp, qmp_resync) &&
+	    ask_state(guard, guard->qmp, peek, peek ? VMS_GUARD_ANSWER_MS : G_MAXINT, &state) ==
+		    VMS_PEER_SILENT)
+		return false;
+	note_events();
+	vms_guard_clear_breakpoints(guard, state == VMS_RUN_RUNNING);
+	return true;
+}
+
 void vms_guard_clean_up_qmp(const struct vms_guard *guard)
 {
 	atomic_store(&guard->record->hold.is_cleared, false);
-	vms_guard_clear_breakpoints(guard);
+	clear_by_holders_stub(guard, false);
 	bool done = clean_up_on(guard, guard->qmp, qmp_resync);
 	close(guard->qmp);
 	while (!done && !vms_guard_has_qemu_gone(guard)) {
@@ -303,12 +332,11 @@ bool vms_guard_release_by_qmp(const struct vms_guard *guard)
 
 void vms_guard_clear_and_release(const struct vms_guard *guard)
 {
-	vms_guard_clear_breakpoints(guard);
 	/* What is not released stays owed, to this process or to a holder that goes on. */
-	if (!vms_guard_release_by_qmp(guard))
+	if (!clear_by_holders_stub(guard, true) || !vms_guard_release_by_qmp(guard))
 		return;
 	if (vms_guard_has_stopped())
 		vms_hold_change(&guard->record->hold, VMS_HOLD_OWED, VMS_HOLD_NONE);
 	vms_guard_forget_stop();
-	told_stop = told_resume = told_guest_stop = false;
+	memset(&told, 0, sizeof(told));
 }

@@ -116,9 +116,22 @@ static bool has_qemu_ended(const struct vms_record *record)
 		start_time != record->start_time);
 }
 
+/* Calls `each` for a record, as it is in its file. False if something is left to do. */
+static bool call_for_record(int fd, const char *label,
+			    bool (*each)(struct vms_record *record, const char *label, void *data),
+			    void *data)
+{
+	struct vms_record *record =
+		mmap(NULL, sizeof(*record), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (record == MAP_FAILED)
+		return false;
+	const bool done = each(record, label, data);
+	vms_record_free(record);
+	return done;
+}
+
 void vms_record_each_left(const struct vms_host_identity *process,
-			  bool (*each)(const struct vms_record *record, const char *label,
-				       void *data),
+			  bool (*each)(struct vms_record *record, const char *label, void *data),
 			  void *data)
 {
 	g_autofree char *folder = make_folder(NULL);
@@ -127,14 +140,14 @@ void vms_record_each_left(const struct vms_host_identity *process,
 	while (directory && (label = g_dir_read_name(directory))) {
 		g_autofree char *path = g_build_filename(folder, label, NULL);
 		struct vms_record record;
-		int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd < 0)
 			continue;
 		bool known = g_str_has_prefix(label, VMS_OWNER_PREFIX) && read_record(fd, &record);
 		bool ours = known && process->pid && record.pid == process->pid &&
 			    record.start_time == process->start_time;
 		if (known && (ours || has_qemu_ended(&record)) && wait_for_lock(fd, label) &&
-		    read_record(fd, &record) && (!ours || each(&record, label, data)))
+		    read_record(fd, &record) && (!ours || call_for_record(fd, label, each, data)))
 			unlink(path);
 		close(fd);
 	}

@@ -33,10 +33,10 @@ char *vms_record_path(const char *label);
 
 /*
  * Calls `each` for every record about `process` whose tool and watchdog have died, and removes the
- * record if `each` returns true. Removes records about processes that have ended. If only the tool
- * has died, this waits for the watchdog to do its work, 10 s at most.
+ * record if `each` returns true. What `each` changes in it is kept otherwise. Removes records about
+ * processes that have ended. If only the tool has died, this waits for the watchdog to do its work,
+ * 10 s at most.
  */
 void vms_record_each_left(const struct vms_host_identity *process,
-			  bool (*each)(const struct vms_record *record, const char *label,
-				       void *data),
+			  bool (*each)(struct vms_record *record, const char *label, void *data),
 			  void *data);

@@ -36,7 +36,7 @@ static bool resume_machine(struct vms_qemu *qemu, bool may_be_paused, const stru
 }
 
 /* Cleans up by one record. True if nothing is left to do. */
-static bool recover_record(const struct vms_record *record, const char *label, void *data)
+static bool recover_record(struct vms_record *record, const char *label, void *data)
 {
 	struct vms_qemu *qemu = data;
 	enum vms_hold_phase phase = vms_hold_phase(atomic_load(&record->hold.word));
@@ -51,6 +51,7 @@ static bool recover_record(const struct vms_record *record, const char *label, v
 		return true;
 	if (!resume_machine(qemu, stopped || vms_hold_may_be_ours(phase), &record->hold, &resumed))
 		return false;
+	vms_hold_begin(&record->hold, VMS_HOLD_NONE, 0, 0);
 	if (resumed)
 		vms_log(VMS_LOG_WARNING,
 			"%s runs again: a vmscope that was killed together with its watchdog had "

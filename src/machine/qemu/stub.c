@@ -367,8 +367,8 @@ bool vms_qemu_remove_stub(struct vms_qemu_stub *stub, GError **error)
 	return true;
 }
 
-bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label,
-				const struct vms_hold *hold, bool *stopped, GError **error)
+bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label, struct vms_hold *hold,
+				bool *stopped, GError **error)
 {
 	const uint64_t last_thread = MIN(atomic_load(&hold->last_thread), VMS_GDB_THREADS_MAX);
 	struct vms_gdb gdb = { .interrupts = true };
@@ -380,6 +380,10 @@ bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label,
 	if (fd < 0)
 		return false;
 	*stopped = state == VMS_RUN_RUNNING;
+	/* If this process is killed, too, the next one undoes the stop. */
+	if (*stopped && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_HELD))
+		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
+	atomic_store(&hold->stub, true);
 	const bool is_ours = *stopped || (state == VMS_RUN_DEBUG && vms_hold_owns_hits(hold));
 	vms_stream_init(&gdb.stream, fd, g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));
 	gdb.payload = g_string_new(NULL);
@@ -387,6 +391,7 @@ bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label,
 		    vms_gdb_clear_points(&gdb, last_thread, error) &&
 		    (!is_ours || !atomic_load(&hold->is_stepping) ||
 		     vms_gdb_end_lost_steps(&gdb, last_thread, error));
+	*stopped |= gdb.stopped_by_request;
 	vms_gdb_close(&gdb);
 	return vms_qemu_remove_server(qemu, label, done ? error : NULL) && done;
 }

@@ -90,8 +90,8 @@ bool vms_qemu_remove_server(struct vms_qemu *qemu, const char *label, GError **e
 /*
  * Removes all breakpoints and single steps that a dead tool has left, which shared `hold`, by a
  * stub of its own that is called `label`, while QEMU has none. Sets *stopped if that has stopped
- * the machine.
+ * the machine. Before that can be, `hold` says so.
  */
-bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label,
-				const struct vms_hold *hold, bool *stopped, GError **error);
+bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label, struct vms_hold *hold,
+				bool *stopped, GError **error);
 bool vms_qemu_close_descriptor(struct vms_qemu *qemu, const char *label);

@@ -212,12 +212,16 @@ static bool look(struct vms_qemu_stub *stub, enum vms_run_state *state, GError *
 }
 
 /*
- * Begins requests to a machine that nobody holds. Where our interrupt has ended a step, it stands
- * still by us all the same.
+ * Begins requests to a machine that nobody holds. If it runs, they stop it. Where our interrupt has
+ * ended a step, it stands still by us all the same.
  */
 static void begin_looking(struct vms_qemu_stub *stub)
 {
-	if (!stub->probes.is_interrupted)
+	if (stub->probes.is_interrupted)
+		return;
+	if (stub->qemu.qmp.running)
+		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
+	else
 		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
 }
 
@@ -481,6 +485,7 @@ static bool clear_by_new_stub(struct vms_qemu_stub *stub, bool is_hit, bool *sto
 	*stopped |= stub->gdb.stopped_by_request;
 	if (done && is_stepping && (is_hit || *stopped))
 		done = vms_gdb_end_lost_steps(&stub->gdb, last_thread, error);
+	*stopped |= stub->gdb.stopped_by_request;
 	stub->gdb.stopped_by_request = false;
 	if (!done)
 		stub->gdb.broken = true;
