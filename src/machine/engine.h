@@ -7,7 +7,7 @@
 #include <vmscope/core.h>
 
 /*
- * machine.c makes one call at a time, under the machine's lock. There are two exceptions. Functions
+ * One call is made at a time, under the machine's lock. There are two exceptions. Functions
  * that say so are called without a lock. If `holds_each` is set, functions about one vCPU are
  * called under a lock of that vCPU: those of different vCPUs run at the same time, and beside all
  * others.
@@ -150,7 +150,7 @@ bool vms_machine_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 void vms_machine_prefetch(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
 const void *vms_machine_prefetched(struct vms_machine *machine, unsigned vcpu, uint64_t pa);
 
-/* The hold of one vCPU, if the engine holds each by itself, or of all vCPUs. Kept by machine.c. */
+/* The hold of one vCPU, if the engine holds each by itself, or of all vCPUs. Kept by holds.c. */
 struct vms_hold_state {
 	GMutex lock;	  /* taken for every call of the engine about this vCPU */
 	unsigned depth;	  /* of nested holds */
@@ -161,7 +161,7 @@ struct vms_hold_state {
 	_Atomic uint64_t epoch; /* of the hold, or 0 */
 };
 
-/* The thread that holds all vCPUs. Kept by machine.c. */
+/* The thread that holds all vCPUs. Kept by holds.c. */
 struct vms_holder {
 	GMutex lock;
 	pid_t tid;	 /* 0: no thread holds them */
@@ -195,7 +195,7 @@ struct vms_machine {
 	/* When the last hold began to stop the machine; 0: the engine does not tell. */
 	uint64_t held_from_ns;
 
-	/* Kept by machine.c. */
+	/* Kept by machine.c, holds.c and registers.c. */
 	gatomicrefcount refs;
 	GMutex lock;		      /* taken last; see struct vms_engine */
 	struct vms_hold_state *holds; /* one per vCPU if `holds_each`, else one */

@@ -9,6 +9,9 @@
 /* Where many blocks can be read at once, small ones take less time: little of a page is used. */
 #define CACHE_PART   1024
 #define CACHE_BLOCKS (CACHE_BYTES / VMS_PREFETCH_SIZE) /* at most */
+#define CACHE_WAYS   4
+/* Spreads blocks over the cache: what each vCPU has for itself lies at distances of 2^n. */
+#define SPREAD	     UINT64_C(0x9e3779b97f4a7c15)
 #define CACHE_WALKS  256
 #define CACHED_BYTES 2048   /* longest read that goes through the cache: half a table of pages */
 #define START_BYTES  65536u /* see vms_memory_read_start */
@@ -35,7 +38,10 @@ struct used_blocks {
 	uint64_t pa[USED_MAX];
 };
 
-/* Both caches are direct-mapped. An entry is valid only in the epoch in which it was made. */
+/*
+ * An entry is valid only in the epoch in which it was made. A walk has one place in its cache, a
+ * block one of CACHE_WAYS.
+ */
 struct vms_memory {
 	struct vms_machine *machine;
 	const struct vms_arch *arch;
@@ -48,14 +54,24 @@ struct vms_memory {
 	struct used_blocks used;
 };
 
-static struct cached_block *get_slot(struct vms_memory *memory, uint64_t pa)
+/* The block at `pa` if it was read in this epoch, else the place for it: the oldest that it has. */
+static struct cached_block *get_slot(struct vms_memory *memory, uint64_t epoch, uint64_t pa)
 {
-	return &memory->blocks[pa % CACHE_BYTES / memory->block_size];
+	const size_t n_sets = CACHE_BYTES / memory->block_size / CACHE_WAYS;
+	const uint64_t hash = pa / memory->block_size * SPREAD >> 32;
+	struct cached_block *set = &memory->blocks[hash % n_sets * CACHE_WAYS], *oldest = set;
+	for (unsigned i = 0; i < CACHE_WAYS; i++) {
+		if (set[i].epoch == epoch && set[i].pa == pa)
+			return &set[i];
+		if (set[i].epoch < oldest->epoch)
+			oldest = &set[i];
+	}
+	return oldest;
 }
 
 static uint8_t *get_bytes(struct vms_memory *memory, const struct cached_block *block)
 {
-	return &memory->bytes[block->pa % CACHE_BYTES];
+	return &memory->bytes[(size_t)(block - memory->blocks) * memory->block_size];
 }
 
 static bool is_of_one_vcpu(const struct vms_memory *memory)
@@ -90,9 +106,9 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 	struct vms_phys_part parts[USED_MAX];
 	size_t n = 0;
 	for (size_t i = 0; i < memory->used.n; i++) {
-		struct cached_block *block = get_slot(memory, memory->used.pa[i]);
+		struct cached_block *block = get_slot(memory, epoch, memory->used.pa[i]);
 		if (block->epoch == epoch)
-			continue; /* another block has the slot already */
+			continue; /* other blocks have all its places already */
 		block->epoch = epoch;
 		block->pa = memory->used.pa[i];
 		if (!take_prefetched(memory, block))
@@ -103,7 +119,7 @@ static void read_ahead(struct vms_memory *memory, uint64_t epoch)
 	if (n > 0 && vms_memory_pin(memory))
 		read = vms_machine_read_parts(memory->machine, parts, n);
 	for (size_t i = read; i < n; i++)
-		get_slot(memory, parts[i].pa)->epoch = 0;
+		get_slot(memory, epoch, parts[i].pa)->epoch = 0;
 	memory->used.epoch = epoch;
 	memory->used.n = 0;
 }
@@ -122,9 +138,9 @@ static void note_use(struct vms_memory *memory, struct cached_block *block)
 /* The block at `pa`, read if need be; NULL if it cannot be read. */
 static const struct cached_block *get_block(struct vms_memory *memory, uint64_t epoch, uint64_t pa)
 {
-	struct cached_block *block = get_slot(memory, pa);
 	if (memory->used.epoch != epoch)
 		read_ahead(memory, epoch);
+	struct cached_block *block = get_slot(memory, epoch, pa);
 	if (block->epoch != epoch || block->pa != pa) {
 		block->epoch = block->used = 0;
 		block->pa = pa;

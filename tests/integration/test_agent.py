@@ -21,6 +21,7 @@ import unittest
 import agent_client
 import agent_protocol
 import linux_guest
+from long_tests import takes_long
 import qemu_machine
 import testbed
 import vmscope_command
@@ -326,6 +327,7 @@ class Holding:
         child.kill(signal.SIGKILL)
         self.goes_on()
 
+    @takes_long
     def test_reset_while_held(self):
         agent = self.agent()
         boots = self.guest.serial().count("READY")

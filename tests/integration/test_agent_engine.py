@@ -10,6 +10,7 @@ import unittest
 
 import agent_client
 import linux_guest
+from long_tests import takes_long
 import qemu_machine
 import testbed
 import vmscope_command
@@ -169,6 +170,7 @@ class SameOnX86(Same, unittest.TestCase):
             {"vcpu": vcpu, "register": name, "value": hex(self.expected_msrs(vcpu)[name])}
             for vcpu in range(2) for name in self.only_ours])
 
+    @takes_long
     def test_msrs_in_core_files(self):
         """Through every layout; nothing is unknown."""
         with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
@@ -321,6 +323,7 @@ class Ends(Killed, Runs):
             process.communicate()
             self.works()
 
+    @takes_long
     def test_freeze(self):
         """A vmscope that is stopped (Ctrl-Z) holds nothing."""
         for _ in range(2):
@@ -339,6 +342,7 @@ class Ends(Killed, Runs):
             self.assertEqual(sum(report.failed.values()), 0)
         self.works()
 
+    @takes_long
     def test_as_many_as_there_are_sockets(self):
         for _ in range(3):
             self.start()
@@ -354,6 +358,7 @@ class Ends(Killed, Runs):
         self.guest.qmp.command("cont")
         self.works()
 
+    @takes_long
     def test_paused_and_resumed_while_sampled(self):
         process = self.start()
         for _ in range(5):

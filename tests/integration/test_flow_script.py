@@ -8,6 +8,7 @@ import tempfile
 import time
 import unittest
 
+from long_tests import takes_long
 import testbed
 from test_agent_engine import LinuxGuest
 from vmscope_command import Run, start_vmscope, vmscope
@@ -130,15 +131,30 @@ class Script:
         *lines, _, _ = vmscope("flow", "report", path).out.splitlines()
         self.assertGreaterEqual(len(lines), 30)
 
+    def check_failures(self, *cases):
+        """Of each, (script, what is said): it ends the flow, says where, and harms nobody."""
+        for script, said in cases:
+            with self.subTest(script=script):
+                self.assertRegex(self.fails(script), said)
+
     def test_failures(self):
-        """Each ends the flow, says where, and harms nobody."""
-        for script, said in (
+        self.check_failures(
                 ("function hit(h)\n\n  local x = h.nothing.more\nend", r"script.lua:3: attempt to index a nil value"),
                 ("function hit(h)\n  while true do end\nend", r"script.lua:2: more than 10000000 steps"),
+                ("local all = {}\nfunction hit(h) while true do all[#all + 1] = ('x'):rep(1 << 20) .. #all end end",
+                 "not enough memory"))
+
+    @takes_long
+    def test_failure_at_the_end(self):
+        run = self.trace("function hit() end\nfunction finish() os.exit(0) end")
+        self.assertEqual(run.status, 1)
+        self.assertRegex(run.err, "script.lua:2: attempt to index a nil value")
+
+    @takes_long
+    def test_more_failures(self):
+        self.check_failures(
                 ("function hit(h)\nwhile true do pcall(function()\nwhile true do end end) end\nend",
                  r"script.lua:\d: more than"),
-                ("local all = {}\nfunction hit(h) while true do all[#all + 1] = ('x'):rep(1 << 20) .. #all end end",
-                 "not enough memory"),
                 ("function hit(h) return ('x'):rep(1 << 40) end", "not enough memory|too large"),
                 ("function hit(h) return hit(h) + 1 end", "stack overflow"),
                 ("local x = ('x'):rep(1 << 20)\nfunction hit(h)\nwhile true do print(x) end end",
@@ -147,15 +163,7 @@ class Script:
                  "script.lua:1: a table of a script cannot have __gc"),
                 ("function hit(h) error({}) end", "an error that is not a text"),
                 ("function hit(h) mem(0, 1 << 40) end", "1 to 1048576 bytes"),
-                ("function hit(h) str({}) end", "script.lua:1: bad argument #1 to 'str'"),
-                ("function hit() end\nfunction finish() os.exit(0) end", "script.lua:2: attempt to index a nil value")):
-            with self.subTest(script=script):
-                if "finish" in script:
-                    run = self.trace(script)
-                    self.assertEqual(run.status, 1)
-                    self.assertRegex(run.err, said)
-                else:
-                    self.assertRegex(self.fails(script), said)
+                ("function hit(h) str({}) end", "script.lua:1: bad argument #1 to 'str'"))
 
     def test_does_not_end(self):
         """A call into Lua's own functions cannot be ended: the third Ctrl-C ends the process."""

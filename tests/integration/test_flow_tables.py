@@ -68,7 +68,7 @@ class Linux:
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = LinuxGuest("6.1", arch=cls.arch, smp=4, boot=True)
+        cls.guest = LinuxGuest("6.1", arch=cls.arch, smp=4)
         cls.addClassCleanup(cls.guest.stop)
         symbols = probes_tool.symbols(cls.arch)
         cls.step, cls.call = hex(symbols["the_step"]), hex(symbols["the_call"])

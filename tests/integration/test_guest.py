@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 import linux_guest
+from long_tests import takes_long
 import testbed
 from vmscope_command import vmscope
 
@@ -259,6 +260,7 @@ class Linux61(Guest, unittest.TestCase):
     series = "6.1"
 
 
+@takes_long
 @testbed.needs_newest
 class LinuxNewest(Guest, unittest.TestCase):
     series = testbed.NEWEST

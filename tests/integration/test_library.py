@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import linux_guest
+from long_tests import takes_long
 import testbed
 import vmscope_command
 
@@ -116,6 +117,7 @@ class Headers(unittest.TestCase):
     def test_c(self):
         self.check("gcc", "c", "c11", self.names)
 
+    @takes_long
     def test_cxx(self):
         self.check("g++", "c++", "c++17", self.names)
 

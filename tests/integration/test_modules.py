@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import linux_guest
+from long_tests import takes_long
 import testbed
 import vmscope_command
 from sample_report import FRAME, Report
@@ -132,6 +133,11 @@ class Modules:
         self.assertIn(("bpf_prog_test_filter", "bpf"), names)
 
 
+class Modules61(Modules, unittest.TestCase):
+    series = "6.1"
+
+
+@takes_long
 @testbed.needs_newest
 class ModulesNewest(Modules, unittest.TestCase):
     series = testbed.NEWEST

@@ -2,6 +2,7 @@
 """Probes that the agent runs in Linux guests: the truth is what the guest's program says it does."""
 import unittest
 
+from long_tests import takes_long
 import testbed
 from machine_tool import BUSY, CLOSED, UNSUPPORTED
 from probes_tool import Probes, numbers, symbols
@@ -198,6 +199,7 @@ class Ends(unittest.TestCase):
         self.addCleanup(self.guest.stop)
         self.place = f"{symbols('x86_64')['the_step']:#x}:before:rsi"
 
+    @takes_long
     def test_reset(self):
         """They stay where they are, and hit in the next kernel's programs."""
         after = f"{symbols('x86_64')['the_return']:#x}:after:rsi"
@@ -227,7 +229,7 @@ class Ends(unittest.TestCase):
 
 class X86(Agent, unittest.TestCase):
     arch, arguments, result, pc, vcpus = "x86_64", ("rdi", "rsi", "rdx"), "rax", "rip", 4
-    options = {"smp": 4, "boot": True}
+    options = {"smp": 4}
 
 
 class Aarch64(Agent, unittest.TestCase):

@@ -28,16 +28,23 @@ HERTZ = 1999
 PERIOD_NS = 1e9 / HERTZ
 
 
+def is_sample(item):
+    """Of a record that fxt_format has decoded."""
+    return item[0] == fxt_format.LARGE and item[1] == 0 and not item[10][1] and not item[11][1]
+
+
 def samples_of(data):
     """(pid, tid, kernel frames, program counters) of each sample."""
     for item in fxt_format.decode(data):
-        if item[0] == fxt_format.LARGE and item[1] == 0 and not item[10][1] and not item[11][1]:
+        if is_sample(item):
             arguments = {name[1]: value for _, name, value in item[12]}
             yield item[8], item[9], arguments.get(b"kernel", 0), len(item[13]) // 8
 
 
 @unittest.skipUnless(MAY, "the sysctl kernel.perf_event_paranoid forbids perf events")
 class Record(unittest.TestCase):
+    OFTEN = ("-F", 9999)  # which fills a file soon
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -342,11 +349,19 @@ class Record(unittest.TestCase):
         self.assertLessEqual(at - 600, place)
         self.assertLess(place, at + 64)
 
+    def names_size(self, file):
+        """Bytes of a recording behind its last sample."""
+        decoder, end = fxt_format.Decoder(file.read_bytes()), 0
+        for item in decoder.records():
+            if is_sample(item):
+                end = decoder.at
+        return len(decoder.data) - end
+
     def record_into(self, file, size):
-        """A recording into a file that may have so many bytes, and samples of it that are shown."""
+        """A recording into a file that may have so many bytes, which are too few."""
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        run = vmscope("record", "-F", HERTZ, "-o", file, "--", self.program, "shares", "1", check=False,
+        run = vmscope("record", *self.OFTEN, "-o", file, "--", self.program, "shares", "0.7", check=False,
                       preexec_fn=limit)
         self.assertEqual(run.status, 1, run.err)
         self.assertIn("File too large", run.err)
@@ -356,7 +371,11 @@ class Record(unittest.TestCase):
         """What was written until then is kept, with the names of functions if there is room, and the
         report says that it is not all."""
         file = self.folder / "full"
-        for size, names in ((60000, True), (12000, False)):
+        self.record(file, "shares", "0.4", options=self.OFTEN)
+        # Samples make room for names and 16 KiB up to half of the file: here, a quarter would do. How
+        # many names there are depends on the host's kernel, and grows with the time.
+        roomy = 4 * (self.names_size(file) + 16384)
+        for size, names in ((roomy, True), (12000, False)):
             run = self.record_into(file, size)
             self.assertIn("recording ended early: cannot write", run.err)
             self.assertEqual("no room for the names" in run.err, not names, run.err)

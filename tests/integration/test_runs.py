@@ -10,6 +10,7 @@ import time
 import unittest
 
 import linux_guest
+from long_tests import takes_long
 import qemu_machine
 import testbed
 import vmscope_command
@@ -118,6 +119,7 @@ class Ends(Killed, unittest.TestCase):
         self.assertNotRegex(head, r"\d$")  # what ends in a number is a stack to other tools
         self.assertTrue(stacks and all(line.rsplit(" ", 1)[1].isdigit() for line in stacks))
 
+    @takes_long
     def test_next_run_after_a_reboot(self):
         """A report whose run a reboot has ended samples what has booted."""
         tool = Tool("qmp", self.guest.qmp_path)
@@ -152,6 +154,7 @@ class Ends(Killed, unittest.TestCase):
             process.communicate()
             self.works()
 
+    @takes_long
     def test_freeze(self):
         """A vmscope that is stopped (Ctrl-Z) does not keep the guest stopped."""
         for _ in range(2):

@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 import linux_guest
+from long_tests import takes_long
 import testbed
 import vmscope_command
 
@@ -95,6 +96,7 @@ class Linux612(Stacks, unittest.TestCase):
     test_kernel_stacks_reach_their_root = None
 
 
+@takes_long
 @testbed.needs_newest
 class LinuxNewest(Stacks, unittest.TestCase):
     series = testbed.NEWEST

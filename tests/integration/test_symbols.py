@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import linux_guest
+from long_tests import takes_long
 import testbed
 import vmscope_command
 
@@ -151,6 +152,7 @@ class Debian61(Stock, unittest.TestCase):
     series = "6.1"
 
 
+@takes_long
 @testbed.needs_newest
 class DebianNewest(Symbols, unittest.TestCase):
     series = testbed.NEWEST

@@ -63,10 +63,6 @@ class Ordered612(test_sample.Ordered, unittest.TestCase):
     series = "6.12"
 
 
-class Modules61(test_modules.Modules, unittest.TestCase):
-    series = "6.1"
-
-
 class ModulesOfAarch64(test_aarch64.New, test_modules.Modules, unittest.TestCase):
     @classmethod
     def kernel(cls):

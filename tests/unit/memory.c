@@ -135,6 +135,30 @@ static void test_read_ahead(void)
 	}
 }
 
+/* Linux has the memory of each vCPU at a distance of 2^n from that of the next one. */
+static void test_read_ahead_far(void)
+{
+	const uint64_t begin = UINT64_C(1) << 20;
+	const uint64_t n = 64;
+	for (uint64_t distance = 4096; distance <= UINT64_C(1) << 20; distance *= 2) {
+		struct fixture f;
+		uint64_t value, before = 0;
+		start(&f, false);
+		fake_machine_add_ram(f.machine, begin, n * distance);
+		fake_machine_set_parts(f.machine, n);
+		for (unsigned round = 0; round < 2; round++) {
+			hold(&f, VMS_ALL_VCPUS);
+			before = fake_machine_reads(f.machine);
+			for (uint64_t i = 0; i < n; i++)
+				g_assert_true(vms_memory_read_u64(f.memory, begin + i * distance,
+								  &value));
+			release(&f, VMS_ALL_VCPUS);
+		}
+		g_assert_cmpuint(fake_machine_reads(f.machine) - before, ==, 1);
+		finish(&f);
+	}
+}
+
 static void check_value(struct fixture *f, uint64_t pa, uint64_t expected)
 {
 	uint64_t value;
@@ -299,6 +323,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/memory/whole", test_whole);
 	g_test_add_func("/memory/one-vcpu", test_one_vcpu);
 	g_test_add_func("/memory/read-ahead", test_read_ahead);
+	g_test_add_func("/memory/read-ahead-far", test_read_ahead_far);
 	g_test_add_func("/memory/brief-hold", test_brief_hold);
 	g_test_add_func("/memory/brief-hold/blocks", test_blocks);
 	g_test_add_func("/memory/brief-hold/pin", test_pin);

@@ -205,6 +205,60 @@ static void test_given_up(void)
 	g_string_free(peer_stop(&peer), TRUE);
 }
 
+static void say(struct peer *peer, const char *line)
+{
+	g_assert_cmpint(write(peer->fd, line, strlen(line)), ==, strlen(line));
+}
+
+/* The answer to "query-migrate" in `qmp`, once it has come. */
+static void check_answer(struct vms_qmp *qmp, const char *status)
+{
+	vms_autojson *answer = vms_qmp_take_answer(qmp);
+	g_assert_cmpstr(vms_json_string(answer, "status"), ==, status);
+	g_assert_null(vms_qmp_take_answer(qmp));
+}
+
+/* Nobody waits for the answer to a question. Whoever receives it notes it. */
+static void test_question(void)
+{
+	struct peer peer;
+	struct vms_qmp qmp = { 0 };
+	g_autoptr(GError) error = NULL;
+	peer_start(&peer, &qmp.stream, OPENED, PEER_STAYS);
+	g_assert_true(vms_qmp_open(&qmp, &error));
+	peer_wait(&peer);
+	g_assert_true(vms_qmp_ask(&qmp, "query-migrate"));
+	g_assert_null(vms_qmp_take_answer(&qmp));
+	say(&peer, "{\"return\": {\"status\": \"active\"}, \"id\": 3}\n");
+	check_answer(&qmp, "active");
+
+	/* It comes before the answer to a command, and before events. */
+	g_assert_true(vms_qmp_ask(&qmp, "query-migrate"));
+	say(&peer, "{\"return\": {\"status\": \"setup\"}, \"id\": 4}\n{\"event\": \"STOP\"}\n"
+		   "{\"return\": {}, \"id\": 5}\n");
+	json_object_put(vms_qmp_execute(&qmp, "stop", NULL, -1, &error));
+	g_assert_no_error(error);
+	g_assert_cmpuint(qmp.stops, ==, 1);
+	check_answer(&qmp, "setup");
+
+	/* The answer to an earlier question is not the one to this question. */
+	g_assert_true(vms_qmp_ask(&qmp, "query-migrate"));
+	g_assert_true(vms_qmp_ask(&qmp, "query-migrate"));
+	say(&peer, "{\"return\": {\"status\": \"old\"}, \"id\": 6}\n");
+	g_assert_null(vms_qmp_take_answer(&qmp));
+	say(&peer, "{\"return\": {\"status\": \"new\"}, \"id\": 7}\n");
+	check_answer(&qmp, "new");
+
+	g_assert_true(vms_qmp_ask(&qmp, "query-migrate"));
+	say(&peer, "{\"error\": {\"desc\": \"no\"}, \"id\": 8}\n{\"return\": 1, \"id\": 8}\n");
+	g_assert_null(vms_qmp_take_answer(&qmp));
+	g_assert_true(vms_qmp_ask(&qmp, "query-migrate"));
+	say(&peer, "{\"return\": {\"status\": \"left\"}, \"id\": 9}\n");
+	g_assert_true(vms_qmp_poll(&qmp));
+	vms_qmp_close(&qmp);
+	g_string_free(peer_stop(&peer), TRUE);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -212,6 +266,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/qmp/killed-client-before", test_killed_client_before);
 	g_test_add_func("/qmp/excess", test_excess);
 	g_test_add_func("/qmp/conversation", test_conversation);
+	g_test_add_func("/qmp/question", test_question);
 	g_test_add_func("/qmp/broken-stays-broken", test_broken_stays_broken);
 	g_test_add_func("/qmp/given-up", test_given_up);
 	return g_test_run();

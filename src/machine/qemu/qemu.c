@@ -185,6 +185,13 @@ static bool ask_migration(struct vms_qemu *qemu, struct vms_qemu_condition *ret,
 	return migrate;
 }
 
+bool vms_qemu_take_migration(struct vms_qemu *qemu, struct vms_qemu_condition *ret)
+{
+	vms_autojson *migrate = vms_qmp_take_answer(&qemu->qmp);
+	take_busy(migrate, NULL, ret);
+	return migrate;
+}
+
 bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error)
 {
 	return vms_qemu_knows_no_job(qemu) ? ask_migration(qemu, ret, error)

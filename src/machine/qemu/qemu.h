@@ -60,6 +60,11 @@ bool vms_qemu_ask_changes(struct vms_qemu *qemu, struct vms_qemu_condition *ret,
 bool vms_qemu_knows_no_job(struct vms_qemu *qemu);
 /* Asks what is under way, but only for what events do not tell. The state may be wrong. */
 bool vms_qemu_ask_busy(struct vms_qemu *qemu, struct vms_qemu_condition *ret, GError **error);
+/*
+ * Takes the answer to a vms_qmp_ask of query-migrate. False if it has not come, or QEMU has refused
+ * to answer. The state is not filled in.
+ */
+bool vms_qemu_take_migration(struct vms_qemu *qemu, struct vms_qemu_condition *ret);
 /* Asks for the run state alone. */
 bool vms_qemu_ask_state(struct vms_qemu *qemu, enum vms_run_state *ret, GError **error);
 

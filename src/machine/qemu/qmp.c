@@ -217,7 +217,21 @@ static struct json_object *take_answer(struct vms_qmp *qmp, const char *command,
 	return NULL;
 }
 
-/* Waits for the answer to the command `id`, and notes events that come before it. */
+/* Notes a message that nobody waits for: an event, or the answer to vms_qmp_ask. */
+static void note_message(struct vms_qmp *qmp, struct json_object *message)
+{
+	const char *event = vms_json_string(message, "event");
+	uint64_t id;
+	if (event) {
+		note_event(qmp, event, message);
+	} else if (qmp->asked_id && vms_json_uint(message, "id", G_MAXINT64, &id) &&
+		   id == qmp->asked_id) {
+		qmp->asked_id = 0;
+		qmp->answer = json_object_get(json_object_object_get(message, "return"));
+	}
+}
+
+/* Waits for the answer to the command `id`, and notes what comes before it. */
 static struct json_object *receive_answer(struct vms_qmp *qmp, const char *command, uint64_t id,
 					  uint64_t deadline_ns, GError **error)
 {
@@ -226,11 +240,9 @@ static struct json_object *receive_answer(struct vms_qmp *qmp, const char *comma
 		uint64_t of;
 		if (!receive_message(qmp, deadline_ns, &message, error))
 			return NULL;
-		const char *event = vms_json_string(message, "event");
-		if (event)
-			note_event(qmp, event, message);
-		else if (vms_json_uint(message, "id", G_MAXINT64, &of) && of == id)
+		if (vms_json_uint(message, "id", G_MAXINT64, &of) && of == id)
 			return take_answer(qmp, command, message, error);
+		note_message(qmp, message);
 	}
 }
 
@@ -271,6 +283,50 @@ bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, 
 			 GError **error)
 {
 	return execute_commands(qmp, commands, n, -1, error);
+}
+
+/* Notes what has arrived, without waiting. */
+static void receive_arrived(struct vms_qmp *qmp)
+{
+	const uint64_t deadline_ns = vms_stream_deadline(&qmp->stream);
+	while (!qmp->broken && vms_clock_now_ns() < deadline_ns) {
+		vms_autojson *message = NULL;
+		if (!receive_message(qmp, 0, &message, NULL) || !message)
+			break;
+		note_message(qmp, message);
+	}
+}
+
+bool vms_qmp_poll(struct vms_qmp *qmp)
+{
+	if (g_mutex_trylock(&qmp->lock)) {
+		receive_arrived(qmp);
+		g_mutex_unlock(&qmp->lock);
+	}
+	return !qmp->broken;
+}
+
+bool vms_qmp_ask(struct vms_qmp *qmp, const char *name)
+{
+	const struct vms_qmp_command command = { .name = name };
+	if (!g_mutex_trylock(&qmp->lock))
+		return false;
+	g_clear_pointer(&qmp->answer, json_object_put);
+	const bool sent = send_command(qmp, &command, -1, vms_stream_deadline(&qmp->stream), NULL);
+	qmp->asked_id = sent ? qmp->id : 0;
+	g_mutex_unlock(&qmp->lock);
+	return sent;
+}
+
+struct json_object *vms_qmp_take_answer(struct vms_qmp *qmp)
+{
+	struct json_object *answer = NULL;
+	if (!g_mutex_trylock(&qmp->lock))
+		return NULL;
+	receive_arrived(qmp);
+	answer = g_steal_pointer(&qmp->answer);
+	g_mutex_unlock(&qmp->lock);
+	return answer;
 }
 
 /* `vcpu` -1: the command is about the monitor's current vCPU. */
@@ -322,23 +378,6 @@ char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error)
 char *vms_qmp_hmp_vcpu(struct vms_qmp *qmp, const char *command_line, unsigned vcpu, GError **error)
 {
 	return run_hmp(qmp, command_line, (int)vcpu, error);
-}
-
-bool vms_qmp_poll(struct vms_qmp *qmp)
-{
-	uint64_t deadline_ns = vms_stream_deadline(&qmp->stream);
-	if (!g_mutex_trylock(&qmp->lock))
-		return !qmp->broken;
-	while (!qmp->broken && vms_clock_now_ns() < deadline_ns) {
-		vms_autojson *message = NULL;
-		if (!receive_message(qmp, 0, &message, NULL) || !message)
-			break;
-		const char *event = vms_json_string(message, "event");
-		if (event)
-			note_event(qmp, event, message);
-	}
-	g_mutex_unlock(&qmp->lock);
-	return !qmp->broken;
 }
 
 uint64_t vms_qmp_paused_ns(struct vms_qmp *qmp, uint64_t time_ns)
@@ -452,6 +491,7 @@ bool vms_qmp_open(struct vms_qmp *qmp, GError **error)
 void vms_qmp_close(struct vms_qmp *qmp)
 {
 	vms_stream_close(&qmp->stream);
+	g_clear_pointer(&qmp->answer, json_object_put);
 	g_clear_pointer(&qmp->tokener, json_tokener_free);
 	g_clear_pointer(&qmp->version, g_free);
 	vms_pauses_clear(&qmp->pauses);

@@ -35,6 +35,9 @@ struct vms_qmp {
 	uint64_t id;	     /* of the last command; see vms_qmp_open */
 	char *version;	     /* "10.0.2 (Debian …)" */
 	atomic_bool broken;  /* answers cannot be told from each other any more */
+	/* The command of vms_qmp_ask. */
+	uint64_t asked_id;	    /* 0: it was answered, or there was none */
+	struct json_object *answer; /* NULL: it has not come, or was taken */
 
 	/* What events have told since the connection was opened. */
 	atomic_bool running; /* vms_qmp_open takes the first value from query-status */
@@ -72,6 +75,17 @@ struct json_object *vms_qmp_execute(struct vms_qmp *qmp, const char *command,
  */
 bool vms_qmp_execute_all(struct vms_qmp *qmp, struct vms_qmp_command *commands, size_t n,
 			 GError **error);
+/*
+ * Sends a command whose answer nobody waits for: whoever polls or executes something notes it when
+ * it has come. There is one at a time: an earlier one is forgotten. False if it was not sent, also
+ * because another thread executes something.
+ */
+bool vms_qmp_ask(struct vms_qmp *qmp, const char *command);
+/*
+ * Gives the answer to it, once, which the caller puts. NULL: it has not come, QEMU has
+ * refused the command, or another thread executes something.
+ */
+struct json_object *vms_qmp_take_answer(struct vms_qmp *qmp);
 /* Runs a command of the human monitor. Returns its text, newly allocated, fit for a terminal. */
 char *vms_qmp_hmp(struct vms_qmp *qmp, const char *command_line, GError **error);
 /*

@@ -90,6 +90,29 @@ bool vms_stub_check_still(struct vms_qemu_stub *stub, GError **error);
 /* True if only QEMU's monitor may be used to read registers. */
 bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub);
 
+/* ---- whether a hold has to end: all but vms_stub_check under the machine's lock -- */
+
+/* Called by the timer, in its thread. Tries again what is owed, and ends a hold that has to end. */
+void vms_stub_check(void *stub);
+/*
+ * Sets the timer for a hold of ours that begins, or may have begun. What QEMU was asked in an
+ * earlier one is forgotten.
+ */
+void vms_stub_set_check(struct vms_qemu_stub *stub);
+/*
+ * Asks QEMU what is under way, without waiting for its answer, if the last answer will be too old
+ * at the release. Called at the begin of a hold of ours.
+ */
+void vms_stub_begin_questions(struct vms_qemu_stub *stub);
+/*
+ * Takes the answer if it has come: it is as good for the release as the one that was waited for
+ * before the stop. ret->busy tells what is under way, or is "".
+ */
+void vms_stub_take_answer(struct vms_qemu_stub *stub, struct vms_qemu_condition *ret);
+/* True if a stub was given up that QEMU has not removed yet. In a hold of ours, the release does.
+ */
+bool vms_stub_has_failed_stub(struct vms_qemu_stub *stub);
+
 /* ---- registers: all under the machine's lock (stub_registers.c) --------- */
 
 /* Functions of struct vms_engine. */

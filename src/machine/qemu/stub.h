@@ -34,10 +34,12 @@ struct vms_qemu_stub {
 	bool has_snapshot; /* a disk holds one, as of the last look */
 	bool knows_disks;  /* nothing has happened since that look, but `disk_jobs` events */
 	uint64_t disk_jobs;
-	bool released;	   /* it was not looked yet what has become of the last release */
-	uint64_t asked_ns; /* when QEMU was asked for its condition last */
-	char *ended_by;	   /* why our hold ended before its release, or NULL */
-	bool told_slow;	   /* it was logged that memory is read through the stub */
+	bool released;	      /* it was not looked yet what has become of the last release */
+	uint64_t asked_ns;    /* when QEMU was asked for the last condition that is known; 0: ask */
+	uint64_t question_ns; /* when QEMU was asked what has not been answered yet; 0: not */
+	uint64_t check_ns;    /* a hold of ours need not be checked before */
+	char *ended_by;	      /* why our hold ended before its release, or NULL */
+	bool told_slow;	      /* it was logged that memory is read through the stub */
 	/* Registers in QEMU's memory, see stub_registers.c. */
 	struct vms_regs *state_regs; /* by vCPU, of this hold; NULL: not looked for */
 	bool has_state_regs;	     /* they were read in this hold */

@@ -43,66 +43,6 @@ bool vms_stub_was_resumed_by_others(const struct vms_qemu_stub *stub)
 	return stub->qemu.qmp.resumes != stub->resumes;
 }
 
-/* ---- holds that have to end ------------------------------------------- */
-
-/*
- * Why the hold has to end, newly allocated; NULL: it may go on. Then the condition that was asked
- * for is as good as the one at the begin: the release need not ask again.
- */
-static char *find_reason_to_end(struct vms_qemu_stub *stub)
-{
-	struct vms_qemu_condition now;
-	const struct vms_hold *hold = vms_stub_hold(stub);
-	uint64_t limit_ns = atomic_load(&hold->limit_ns);
-	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
-		return g_strdup_printf("was released after %.1f s, the limit of a hold,",
-				       (double)limit_ns / 1e9);
-	const uint64_t asked_ns = vms_clock_now_ns();
-	if (!vms_qemu_ask_busy(&stub->qemu, &now, NULL))
-		return NULL;
-	if (*now.busy)
-		return g_strdup_printf("was released for %s", now.busy);
-	if (stub->asked_ns) /* 0: the state has to be asked for in any case */
-		stub->asked_ns = asked_ns;
-	return NULL;
-}
-
-/* True if a stub was given up that QEMU has not removed yet. In a hold of ours, the release does.
- */
-static bool has_failed_stub(struct vms_qemu_stub *stub)
-{
-	return stub->gdb.broken && stub->connected && !vms_stub_is_ours(stub);
-}
-
-/* Called by the timer, in its thread. Tries again what is owed, and ends a hold that has to end. */
-static void check_hold(void *data)
-{
-	struct vms_qemu_stub *stub = data;
-	vms_machine_hurry_holder(&stub->qemu.machine);
-	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&stub->qemu.machine.lock);
-	atomic_store(&vms_stub_hold(stub)->seen_ns, vms_clock_now_ns());
-	if (vms_stub_is_owed(stub) || has_failed_stub(stub)) {
-		if (!vms_stub_settle_release(stub, NULL))
-			vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
-		else if (vms_stub_may_have_points(stub))
-			vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
-		return;
-	}
-	if (!vms_stub_is_ours(stub)) {
-		vms_stub_check_probes(stub);
-		return;
-	}
-	char *reason = find_reason_to_end(stub);
-	if (!reason) {
-		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
-		return;
-	}
-	vms_stub_take_probes_away(stub, reason);
-	vms_stub_release_stop(stub, NULL);
-	g_free(stub->ended_by);
-	stub->ended_by = reason;
-}
-
 /* ---- hold ------------------------------------------------------------- */
 
 /* Refuses to stop a machine that another client watches, unless that is allowed. */
@@ -133,7 +73,7 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 	if (stub->watchdog)
 		return vms_watchdog_check(stub->watchdog, error);
 	if (!stub->timer)
-		stub->timer = vms_timer_new("vms-hold", check_hold, stub, error);
+		stub->timer = vms_timer_new("vms-hold", vms_stub_check, stub, error);
 	if (!stub->timer)
 		return false;
 	if (!stub->label)
@@ -245,8 +185,7 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 	if (connected)
 		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	stub->qemu.machine.held_from_ns = vms_clock_now_ns();
-	vms_timer_set(stub->timer,
-		      VMS_STUB_CHECK_NS); /* this thread may be late for the answer, too */
+	vms_stub_set_check(stub); /* this thread may be late for the answer, too */
 	GError *failure = NULL;
 	bool done = request_stop(stub, stopped, &failure);
 	if (!done) {
@@ -258,10 +197,12 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 			failure->code = VMS_ERROR_PROTOCOL;
 		g_propagate_error(error, failure);
 	}
-	if (done && *stopped)
-		vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
-	else if (done)
+	if (done && *stopped) {
+		vms_stub_set_check(stub);
+		vms_stub_begin_questions(stub);
+	} else if (done) {
 		vms_stub_end_hold(stub);
+	}
 	return done;
 }
 
@@ -400,7 +341,7 @@ static void take_over_stop(struct vms_qemu_stub *stub)
 	/* The resume that came before it has been told by now. */
 	vms_qmp_poll(&stub->qemu.qmp);
 	stub->resumes = stub->qemu.qmp.resumes;
-	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
+	vms_stub_set_check(stub);
 }
 
 bool vms_stub_check_still(struct vms_qemu_stub *stub, GError **error)
@@ -444,7 +385,7 @@ static bool connect_to_stopped(struct vms_qemu_stub *stub, GError **error)
 void vms_stub_end_requests(struct vms_qemu_stub *stub)
 {
 	take_over_stop(stub);
-	if (has_failed_stub(stub))
+	if (vms_stub_has_failed_stub(stub))
 		vms_timer_set(stub->timer, VMS_STUB_RETRY_NS);
 	else
 		vms_hold_change(vms_stub_hold(stub), VMS_HOLD_LOOKING, VMS_HOLD_NONE);

@@ -152,7 +152,7 @@ static void begin_own_hold(struct vms_qemu_stub *stub, enum vms_standing standin
 	stub->state = state;
 	stub->gdb.stopped = true;
 	stub->gdb.stopped_by_request = false;
-	vms_timer_set(stub->timer, VMS_STUB_CHECK_NS);
+	vms_stub_set_check(stub);
 }
 
 /* Holds a machine that the look itself has stopped: somebody had resumed it. */

@@ -22,7 +22,9 @@ bool vms_stub_end_hold(struct vms_qemu_stub *stub)
 bool vms_stub_may_cont_quickly(struct vms_qemu_stub *stub)
 {
 	struct vms_qmp *qmp = &stub->qemu.qmp;
+	struct vms_qemu_condition now;
 	vms_qmp_poll(qmp);
+	vms_stub_take_answer(stub, &now);
 	return !(stub->gdb.broken || vms_clock_now_ns() > stub->asked_ns + VMS_STUB_FRESH_NS ||
 		 qmp->resumes != stub->resumes || qmp->guest_stops != stub->guest_stops ||
 		 qmp->jobs != stub->jobs ||
