@@ -50,7 +50,7 @@ bool vms_guest_user_code(struct vms_guest *guest, struct vms_memory *memory,
 /*
  * Has `memory` read user addresses as a process does. A CPU that runs the kernel may have loaded
  * the page tables of the task that it switches to, or others for a moment. False if the process has
- * no memory any more.
+ * no memory any more, or is executing execve(2) and has no program in its new memory yet.
  */
 bool vms_guest_enter_process(struct vms_guest *guest, struct vms_memory *memory,
 			     const struct vms_process *process);

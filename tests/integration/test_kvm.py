@@ -43,10 +43,15 @@ class TestReading(Case):
 
     variants = ({"one": True},)
 
-    def check_memory(self, **options):
-        monitor = self.start(SPINS, high=8, **options)
+    def start_spinning(self, **options):
+        """A guest that has come to its spin: it writes to no other memory from then on."""
+        monitor = self.start(SPINS, **options)
         spin = kvm_monitor.symbols()["known_spin"]
         wait_for(lambda: self.regs(monitor)[0]["rip"] == spin, "the guest to come to its spin")
+        return monitor
+
+    def check_memory(self, **options):
+        monitor = self.start_spinning(high=8, **options)
         for pa, size, va in (map(lambda text: int(text, 0), re.split("[:@]", place))
                              for place in monitor.do("places")):
             expected = read_mem(monitor, va, size)
@@ -74,7 +79,7 @@ class TestReading(Case):
 
     def test_holes(self):
         """Memory that nobody has used stays unused when all of it is read."""
-        monitor = self.start(SPINS, memfd=True, low=64, high=64)
+        monitor = self.start_spinning(memfd=True, low=64, high=64)
         file, = (path for path in pathlib.Path(f"/proc/{monitor.pid}/fd").iterdir()
                  if "guest_mem" in os.readlink(path))
         before = os.stat(file).st_blocks

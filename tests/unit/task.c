@@ -50,7 +50,8 @@ enum {
 	WAKE_CPU = 0x78,
 	STACK = 0x80,
 	QUEUE_CURRENT = 8,
-	THREAD_HEAD = 8
+	THREAD_HEAD = 8,
+	START_CODE = 8
 };
 
 struct fixture {
@@ -80,11 +81,12 @@ static GByteArray *types(void)
 	};
 	static const struct encoder_member queue[] = { { "curr", QUEUE_CURRENT, 8 } };
 	static const struct encoder_member signal[] = { { "thread_head", THREAD_HEAD, 16 } };
-	static const struct encoder_member mm[] = { { "pgd", 0, 8 } };
+	static const struct encoder_member mm[] = { { "pgd", 0, 8 },
+						    { "start_code", START_CODE, 8 } };
 	struct encoder encoder = encoder_new();
 	put_structure(&encoder, "task_struct", 0x100, G_N_ELEMENTS(task), task);
 	put_structure(&encoder, "signal_struct", 0x40, 1, signal);
-	put_structure(&encoder, "mm_struct", 8, 1, mm);
+	put_structure(&encoder, "mm_struct", 16, G_N_ELEMENTS(mm), mm);
 	put_structure(&encoder, "rq", 16, 1, queue);
 	return finish(&encoder);
 }
@@ -309,6 +311,7 @@ static void test_enter_process(struct fixture *f, const void *data)
 	f->guest->processes = vms_linux_processes_new(f->guest);
 	const struct vms_process *process = vms_linux_process(f->guest, &task);
 	write_u64(f, MM, PGD);
+	write_u64(f, MM + START_CODE, 0x401000);
 	g_assert_true(vms_linux_enter_process(f->guest, memory, process));
 	g_assert_cmphex(vms_memory_regs(memory)->value[CR3], ==, PGD);
 	g_assert_true(vms_linux_enter_process(f->guest, memory,
@@ -316,6 +319,19 @@ static void test_enter_process(struct fixture *f, const void *data)
 	g_assert_cmphex(vms_memory_regs(memory)->value[CR3], ==, PGD);
 	g_assert_false(
 		vms_linux_enter_process(f->guest, memory, vms_linux_process(f->guest, &ended)));
+}
+
+/* In the middle of execve(2): the new memory is not that of the program which has called it. */
+static void test_enter_new_program(struct fixture *f, const void *data)
+{
+	g_autoptr(vms_memory) memory = vms_memory_new(f->machine, fake_machine_regs(f->machine, 1));
+	const struct vms_task task = { .mm = MM, .pid = 1 };
+	(void)data;
+	f->guest->processes = vms_linux_processes_new(f->guest);
+	const struct vms_process *process = vms_linux_process(f->guest, &task);
+	write_u64(f, MM, PGD);
+	write_u64(f, MM + START_CODE, 0);
+	g_assert_false(vms_linux_enter_process(f->guest, memory, process));
 }
 
 /* A sample's record says which thread ran, and by which number its process is known. */
@@ -582,6 +598,7 @@ int main(int argc, char **argv)
 	ADD("/task/current", test_current);
 	ADD("/task/switch", test_switch);
 	ADD("/task/enter-process", test_enter_process);
+	ADD("/task/enter-new-program", test_enter_new_program);
 	ADD("/task/record", test_record);
 	ADD("/task/hostile-lists", test_hostile_lists);
 	if (g_test_slow())

@@ -167,7 +167,7 @@ bool vms_linux_enter_process(void *system, struct vms_memory *memory,
 	const struct vms_task_arch *arch = guest->tasks->arch;
 	const uint64_t mm = get_process(guest, process)->mm;
 	const struct vms_regs *now = vms_memory_regs(memory);
-	if (mm == 0)
+	if (mm == 0 || !vms_linux_has_program(guest, memory, mm))
 		return false;
 	const uint64_t pgd = vms_linux_page_tables(guest, memory, mm);
 	struct vms_regs regs = *now;

@@ -14,8 +14,8 @@ struct vms_linux_tasks {
 	bool smp;	       /* false: per-CPU variables are ordinary variables */
 
 	struct vms_btf_member pid, tgid, mm, comm, state, exit_state, real_parent, group_leader;
-	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, stack,
-		queue_current;
+	struct vms_btf_member signal, tasks, thread_node, thread_head, on_cpu, pgd, start_code,
+		stack, queue_current;
 	/* Switches away from a task that went to sleep, and from one that did not want to. */
 	struct vms_btf_member voluntary, involuntary, wake_cpu;
 	struct {

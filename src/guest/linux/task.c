@@ -35,6 +35,7 @@ static const struct vms_wanted_member wanted_members[] = {
 	{ "task_struct", "thread_node", AT(thread_node), false },
 	{ "signal_struct", "thread_head", AT(thread_head), false },
 	{ "mm_struct", "pgd", AT(pgd), false },
+	{ "mm_struct", "start_code", AT(start_code), true },
 	{ "task_struct", "on_cpu", AT(on_cpu), true }, /* CONFIG_SMP */
 	{ "task_struct", "nvcsw", AT(voluntary), true },
 	{ "task_struct", "nivcsw", AT(involuntary), true },
@@ -365,6 +366,14 @@ uint64_t vms_linux_page_tables(const struct vms_linux *guest, struct vms_memory 
 	    !vms_memory_translate(memory, pgd, &page))
 		return 0;
 	return page.pa + (pgd - page.va);
+}
+
+bool vms_linux_has_program(const struct vms_linux *guest, struct vms_memory *memory, uint64_t mm)
+{
+	const struct vms_btf_member *start_code = &guest->tasks->start_code;
+	uint64_t start;
+	return !vms_member_there(start_code) || !vms_member_read(memory, mm, start_code, &start) ||
+	       start != 0;
 }
 
 static bool read_switched_regs(struct vms_linux *guest, const struct vms_task *task,

@@ -24,3 +24,8 @@ bool vms_linux_is_sleep_code(const void *system, uint64_t pc);
 /* Returns the physical address of the page tables of a process's `mm`, or 0. */
 uint64_t vms_linux_page_tables(const struct vms_linux *guest, struct vms_memory *memory,
 			       uint64_t mm);
+/*
+ * False if no program has begun in an address space: its task is executing execve(2), and what it
+ * has of user registers belongs to the program before (load_elf_binary() in fs/binfmt_elf.c).
+ */
+bool vms_linux_has_program(const struct vms_linux *guest, struct vms_memory *memory, uint64_t mm);
