@@ -107,6 +107,12 @@ bool vms_gdb_stop(struct vms_gdb *gdb, GError **error);
  * that QEMU has not handled yet would stop it again.
  */
 bool vms_gdb_interrupt(struct vms_gdb *gdb, bool wants_regs, bool *was_running, GError **error);
+/*
+ * As vms_gdb_interrupt, without registers. Gives the text, newly allocated, that QEMU's monitor
+ * says to `command` after the stop. Errors: those of vms_gdb_monitor.
+ */
+bool vms_gdb_interrupt_for(struct vms_gdb *gdb, const char *command, char **text, bool *was_running,
+			   GError **error);
 /* Receives what was requested and not received. The next request does so, too. */
 bool vms_gdb_receive_awaited(struct vms_gdb *gdb, GError **error);
 /*

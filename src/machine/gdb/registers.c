@@ -193,16 +193,36 @@ static bool can_batch(const struct vms_gdb *gdb)
 	return gdb->has_phys_mode && gdb->general_size > 0;
 }
 
-bool vms_gdb_interrupt(struct vms_gdb *gdb, bool wants_regs, bool *was_running, GError **error)
+/* Begins a request that stops the machine, if it runs. */
+static void begin_interrupt(struct vms_gdb *gdb)
 {
 	gdb->stopped_by_request = false;
 	vms_gdb_forget_regs(gdb);
-	bool done = wants_regs && can_batch(gdb) ? read_batch(gdb, 0, error)
-						 : vms_gdb_request(gdb, "qC", error);
+}
+
+static void end_interrupt(struct vms_gdb *gdb, bool done, bool *was_running)
+{
 	*was_running = gdb->stopped_by_request;
 	gdb->stopped |= done;
 	gdb->stopped_by_request = false;
+}
+
+bool vms_gdb_interrupt(struct vms_gdb *gdb, bool wants_regs, bool *was_running, GError **error)
+{
+	begin_interrupt(gdb);
+	const bool done = wants_regs && can_batch(gdb) ? read_batch(gdb, 0, error)
+						       : vms_gdb_request(gdb, "qC", error);
+	end_interrupt(gdb, done, was_running);
 	return done;
+}
+
+bool vms_gdb_interrupt_for(struct vms_gdb *gdb, const char *command, char **text, bool *was_running,
+			   GError **error)
+{
+	begin_interrupt(gdb);
+	*text = vms_gdb_monitor(gdb, command, error);
+	end_interrupt(gdb, *text, was_running);
+	return *text;
 }
 
 static bool is_known(const struct vms_gdb *gdb, unsigned vcpu)

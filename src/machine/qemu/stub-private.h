@@ -99,11 +99,13 @@ void vms_stub_check(void *stub);
  * earlier one is forgotten.
  */
 void vms_stub_set_check(struct vms_qemu_stub *stub);
+/* True if the monitor's text of `info migrate` tells of no migration, not even of an ended one. */
+bool vms_stub_has_no_migration(const char *migration);
 /*
- * Asks QEMU what is under way, without waiting for its answer, if the last answer will be too old
- * at the release. Called at the begin of a hold of ours.
+ * Notes what the monitor has said to `info migrate` in a stop of ours, which is as good for the
+ * release as what QEMU was asked before. If it tells of a migration, QEMU has to be asked more.
  */
-void vms_stub_begin_questions(struct vms_qemu_stub *stub);
+void vms_stub_note_migration(struct vms_qemu_stub *stub, const char *migration);
 /*
  * Takes the answer if it has come: it is as good for the release as the one that was waited for
  * before the stop. ret->busy tells what is under way, or is "".

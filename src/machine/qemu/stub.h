@@ -30,12 +30,14 @@ struct vms_qemu_stub {
 	_Atomic int standing;	  /* enum vms_standing */
 	enum vms_run_state state; /* of the machine when the hold began */
 	/* QMP's counts of events when the hold began. */
-	uint64_t resumes, guest_stops, jobs;
+	uint64_t stops, resumes, guest_stops, jobs;
 	bool has_snapshot; /* a disk holds one, as of the last look */
 	bool knows_disks;  /* nothing has happened since that look, but `disk_jobs` events */
 	uint64_t disk_jobs;
 	bool released;	      /* it was not looked yet what has become of the last release */
 	uint64_t asked_ns;    /* when QEMU was asked for the last condition that is known; 0: ask */
+	uint64_t wanted_ns;   /* when the last hold was begun, before the stop */
+	bool takes_long;      /* it lasted so long that what was asked before it was outdated */
 	uint64_t question_ns; /* when QEMU was asked what has not been answered yet; 0: not */
 	uint64_t check_ns;    /* a hold of ours need not be checked before */
 	char *ended_by;	      /* why our hold ended before its release, or NULL */

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "machine/qemu/stub-private.h"
+#include <string.h>
 
 /* When to look for the answer to a question. */
 #define ANSWER_NS UINT64_C(500000)
@@ -25,10 +26,24 @@ static void ask(struct vms_qemu_stub *stub)
 	stub->question_ns = vms_qmp_ask(&stub->qemu.qmp, "query-migrate") ? now_ns : 0;
 }
 
-void vms_stub_begin_questions(struct vms_qemu_stub *stub)
+bool vms_stub_has_no_migration(const char *migration)
 {
-	if (vms_clock_now_ns() > stub->asked_ns + VMS_STUB_FRESH_NS / 2)
-		ask(stub);
+	return !strstr(migration, "tatus:");
+}
+
+/*
+ * The answer is from after the stop. This thread may have read it late, so the time is that of
+ * QEMU's event, by the clock of this host.
+ */
+void vms_stub_note_migration(struct vms_qemu_stub *stub, const char *migration)
+{
+	struct vms_qmp *qmp = &stub->qemu.qmp;
+	if (!stub->asked_ns || !stub->qemu.process.pid || !vms_qemu_knows_no_job(&stub->qemu) ||
+	    !vms_stub_has_no_migration(migration) || qmp->resumes != stub->resumes)
+		return;
+	const int64_t ago_us = g_get_real_time() - qmp->last_stop_us;
+	if (qmp->stops != stub->stops && ago_us >= 0)
+		stub->asked_ns = MAX(stub->asked_ns, vms_clock_now_ns() - (uint64_t)ago_us * 1000);
 }
 
 void vms_stub_take_answer(struct vms_qemu_stub *stub, struct vms_qemu_condition *ret)

@@ -32,6 +32,7 @@ struct vms_hold *vms_stub_hold(struct vms_qemu_stub *stub)
 /* Remembers the counts of events, to see later what has happened since. */
 void vms_stub_remember_events(struct vms_qemu_stub *stub)
 {
+	stub->stops = stub->qemu.qmp.stops;
 	stub->resumes = stub->qemu.qmp.resumes;
 	stub->guest_stops = stub->qemu.qmp.guest_stops;
 	stub->jobs = stub->qemu.qmp.jobs;
@@ -160,6 +161,24 @@ static bool stop_by_monitor(struct vms_qemu_stub *stub, bool *stopped, GError **
 }
 
 /*
+ * Stops the machine by the stub. If the hold will last long, as with many vCPUs, which take long to
+ * stop, QEMU says in the same round trip whether there is a migration. The monitor behind the stub
+ * is quicker than QMP.
+ */
+static bool interrupt(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+{
+	g_autofree char *migration = NULL;
+	const bool wants_regs = !vms_stub_reads_state(stub);
+	if (wants_regs || !stub->takes_long)
+		return vms_gdb_interrupt(&stub->gdb, wants_regs, stopped, error);
+	if (!vms_gdb_interrupt_for(&stub->gdb, "info migrate", &migration, stopped, error))
+		return false;
+	if (*stopped)
+		vms_stub_note_migration(stub, migration);
+	return true;
+}
+
+/*
  * Asks a machine that runs to stop, and waits until it stands: by adding the stub, by the monitor
  * if it has a snapshot, or by the stub. Sets *stopped if the stop is ours.
  */
@@ -167,8 +186,7 @@ static bool request_stop(struct vms_qemu_stub *stub, bool *stopped, GError **err
 {
 	if (stub->connected && stub->has_snapshot)
 		return stop_by_monitor(stub, stopped, error);
-	bool done = stub->connected ? vms_gdb_interrupt(&stub->gdb, !vms_stub_reads_state(stub),
-							stopped, error)
+	bool done = stub->connected ? interrupt(stub, stopped, error)
 				    : connect_stub(stub, stopped, error);
 	return done && (!*stopped || check_resumes(stub, stopped, error));
 }
@@ -197,12 +215,10 @@ static bool stop_machine(struct vms_qemu_stub *stub, bool *stopped, GError **err
 			failure->code = VMS_ERROR_PROTOCOL;
 		g_propagate_error(error, failure);
 	}
-	if (done && *stopped) {
+	if (done && *stopped)
 		vms_stub_set_check(stub);
-		vms_stub_begin_questions(stub);
-	} else if (done) {
+	else if (done)
 		vms_stub_end_hold(stub);
-	}
 	return done;
 }
 
@@ -245,7 +261,7 @@ static bool stub_hold(struct vms_machine *machine, int vcpu, GError **error)
 	}
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
 		const uint64_t resumes = stub->qemu.qmp.resumes;
-		stub->asked_ns = vms_clock_now_ns();
+		stub->asked_ns = stub->wanted_ns = vms_clock_now_ns();
 		bool asked = round == 0 && stub->connected
 				     ? vms_qemu_ask_changes(&stub->qemu, &now, error)
 				     : vms_qemu_ask_condition(&stub->qemu, &now, error);

@@ -204,7 +204,7 @@ static bool look(struct vms_qemu_stub *stub, enum vms_run_state *state, GError *
 	if (done) {
 		*state = stub->state = parse_status(look.status);
 		/* Without a migration so far, there is nothing that QMP would tell more of. */
-		if (vms_qemu_knows_no_job(&stub->qemu) && !strstr(look.migration, "tatus:"))
+		if (vms_qemu_knows_no_job(&stub->qemu) && vms_stub_has_no_migration(look.migration))
 			stub->asked_ns = asked_ns;
 	}
 	vms_gdb_look_clear(&look);

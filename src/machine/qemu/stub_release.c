@@ -193,6 +193,7 @@ bool vms_stub_release_stop(struct vms_qemu_stub *stub, GError **error)
 		return false;
 	}
 	vms_timer_set(stub->timer, vms_stub_may_have_points(stub) ? VMS_STUB_CHECK_NS : 0);
+	stub->takes_long = vms_clock_now_ns() > stub->wanted_ns + VMS_STUB_FRESH_NS;
 	atomic_store(&stub->standing, VMS_NOT_HELD);
 	stub->gdb.stopped = false;
 	switch (vms_stub_undo_stop(stub, error)) {
