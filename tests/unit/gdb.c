@@ -185,6 +185,37 @@ static void test_interrupts(void)
 	}
 }
 
+/* A command to the monitor goes along with the interrupt, too. */
+static void test_interrupts_for(void)
+{
+	static const struct {
+		const char *lines, *text;
+		bool was_running;
+	} cases[] = {
+		{ "$T02thread:01;#04+$O6869#2c$OK#9a", "hi", true },
+		{ "+$O6869#2c$OK#9a", "hi", false },
+		{ "$T02thread:01;#04+$E22#a9", NULL, true },
+	};
+	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+		struct peer peer;
+		struct vms_gdb gdb;
+		bool was_running = !cases[i].was_running;
+		g_autofree char *text = NULL;
+		g_autoptr(GError) error = NULL;
+		start(&peer, &gdb, cases[i].lines, PEER_CLOSES);
+		gdb.interrupts = true;
+		g_assert_cmpint(vms_gdb_interrupt_for(&gdb, "help", &text, &was_running, &error),
+				==, cases[i].text != NULL);
+		g_assert_cmpstr(text, ==, cases[i].text);
+		if (!cases[i].text)
+			g_assert_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED);
+		g_assert_cmpint(was_running, ==, cases[i].was_running);
+		vms_gdb_close(&gdb);
+		g_autoptr(GString) heard = peer_stop(&peer);
+		g_assert_true(g_str_has_prefix(heard->str, "\003$qRcmd,68656c70#"));
+	}
+}
+
 /* A stub whose vCPU ends no step before it is interrupted. */
 static gpointer answer_interrupt(gpointer data)
 {
@@ -673,6 +704,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/gdb/probe", test_probe);
 	g_test_add_func("/gdb/interrupts", test_interrupts);
 	g_test_add_func("/gdb/lost-step", test_lost_step);
+	g_test_add_func("/gdb/interrupts-for", test_interrupts_for);
 	g_test_add_func("/gdb/interrupting-request", test_interrupting_request);
 	g_test_add_func("/gdb/resync", test_resync);
 	g_test_add_func("/gdb/monitor", test_monitor);
