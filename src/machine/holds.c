@@ -64,7 +64,7 @@ static bool begin_hold(struct vms_machine *machine, unsigned unit, bool brief, G
 static void set_holder(struct vms_machine *machine, pid_t tid)
 {
 	struct vms_holder *holder = &machine->holder;
-	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&holder->lock);
+	VMS_LOCKED(&holder->lock);
 	if (holder->is_hurried)
 		vms_thread_end_real_time(holder->tid);
 	holder->is_hurried = false;
@@ -74,7 +74,7 @@ static void set_holder(struct vms_machine *machine, pid_t tid)
 void vms_machine_hurry_holder(struct vms_machine *machine)
 {
 	struct vms_holder *holder = &machine->holder;
-	G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&holder->lock);
+	VMS_LOCKED(&holder->lock);
 	if (holder->tid && !holder->is_hurried)
 		holder->is_hurried = vms_thread_set_real_time(holder->tid);
 }

@@ -93,16 +93,21 @@ static bool find_unit(struct vms_machine *machine, unsigned vcpu, unsigned *unit
 			      error);
 }
 
-/* Fails unless the unit of a vCPU is held. The caller has its lock. */
-static bool check_held(const struct vms_machine *machine, unsigned vcpu, unsigned unit,
-		       GError **error)
+/* Locks the unit of a vCPU, which must be held. NULL if it is not held, or there is no such vCPU.
+ */
+static GMutexLocker *lock_held_unit(struct vms_machine *machine, unsigned vcpu, unsigned *unit,
+				    GError **error)
 {
-	if (machine->holds[unit].depth > 0)
-		return true;
+	if (!find_unit(machine, vcpu, unit, error))
+		return NULL;
+	GMutexLocker *locker = g_mutex_locker_new(vms_unit_lock(machine, *unit));
+	if (machine->holds[*unit].depth > 0)
+		return locker;
+	g_mutex_locker_free(locker);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE,
 		    "cannot read registers of vCPU %u of %s: it is not held", vcpu,
 		    machine->info.name);
-	return false;
+	return NULL;
 }
 
 enum which_regs { STACK_REGS, GENERAL_REGS, ALL_REGS };
@@ -114,10 +119,8 @@ static bool get_regs(struct vms_machine *machine, unsigned vcpu, enum which_regs
 	const bool only_stack = which == STACK_REGS && engine->stack_regs;
 	const bool all = which == ALL_REGS;
 	unsigned unit;
-	if (!find_unit(machine, vcpu, &unit, error))
-		return false;
-	VMS_LOCKED(vms_unit_lock(machine, unit));
-	if (!check_held(machine, vcpu, unit, error))
+	g_autoptr(GMutexLocker) locker = lock_held_unit(machine, vcpu, &unit, error);
+	if (!locker)
 		return false;
 	if (!(only_stack ? engine->stack_regs : engine->regs)(machine, vcpu, ret, error) ||
 	    (all && !get_system_regs(machine, vcpu, ret, error)))
@@ -148,10 +151,8 @@ bool vms_machine_wide_regs(struct vms_machine *machine, unsigned vcpu, struct vm
 			   GError **error)
 {
 	unsigned unit;
-	if (!find_unit(machine, vcpu, &unit, error))
-		return false;
-	VMS_LOCKED(vms_unit_lock(machine, unit));
-	if (!check_held(machine, vcpu, unit, error))
+	g_autoptr(GMutexLocker) locker = lock_held_unit(machine, vcpu, &unit, error);
+	if (!locker)
 		return false;
 	if (machine->engine->wide_regs)
 		return machine->engine->wide_regs(machine, vcpu, ret, error);

@@ -29,14 +29,18 @@ static const struct {
 	{ "$u2b$", "+" }, { "$u22$", "\"" }, { "..", "::" },
 };
 
+static bool is_rust_hash(const char *text)
+{
+	return strspn(text, "0123456789abcdef") == RUST_HASH_SIZE;
+}
+
 /* True if the name ends in "::h" and the hash that Rust appends. */
 static bool has_rust_hash(const GString *name)
 {
 	const size_t tail = strlen("::h") + RUST_HASH_SIZE;
 	if (name->len <= tail || strncmp(name->str + name->len - tail, "::h", 3) != 0)
 		return false;
-	const char *hash = name->str + name->len - RUST_HASH_SIZE;
-	return strspn(hash, "0123456789abcdef") == RUST_HASH_SIZE;
+	return is_rust_hash(name->str + name->len - RUST_HASH_SIZE);
 }
 
 /*
@@ -50,7 +54,7 @@ static size_t get_size_without_suffix(const char *name)
 	for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
 		const size_t size = (size_t)(dot - name);
 		if (size > tail && dot[-1] == 'E' && strncmp(dot - tail, "17h", 3) == 0 &&
-		    strspn(dot - tail + 3, "0123456789abcdef") == RUST_HASH_SIZE)
+		    is_rust_hash(dot - tail + 3))
 			return size;
 	}
 	return strlen(name);

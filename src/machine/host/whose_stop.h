@@ -116,3 +116,10 @@ static inline bool vms_hold_change(struct vms_hold *hold, enum vms_hold_phase fr
 	return vms_hold_phase(word) == from &&
 	       atomic_compare_exchange_strong(&hold->word, &word, vms_hold_in_phase(word, to));
 }
+
+/* Changes the phase if it is one of a machine that does not stand still by us: NONE or LOOKING. */
+static inline void vms_hold_change_unheld(struct vms_hold *hold, enum vms_hold_phase to)
+{
+	if (!vms_hold_change(hold, VMS_HOLD_NONE, to))
+		vms_hold_change(hold, VMS_HOLD_LOOKING, to);
+}

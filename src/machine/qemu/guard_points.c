@@ -78,8 +78,8 @@ void vms_guard_settle_stop(struct vms_hold *hold)
 	if (word && atomic_compare_exchange_strong(&hold->word, &word,
 						   stopped_by_clearing ? owed : word_before))
 		return;
-	if (stopped_by_clearing && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_OWED))
-		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_OWED);
+	if (stopped_by_clearing)
+		vms_hold_change_unheld(hold, VMS_HOLD_OWED);
 }
 
 /* Appends a packet to a row of them. */

@@ -90,10 +90,10 @@ bool vms_stub_check_still(struct vms_qemu_stub *stub, GError **error);
 /* True if only QEMU's monitor may be used to read registers. */
 bool vms_stub_is_monitor_only(struct vms_qemu_stub *stub);
 
-/* ---- whether a hold has to end: all but vms_stub_check under the machine's lock -- */
+/* ---- whether a hold has to end: all but vms_stub_check_hold under the machine's lock -- */
 
 /* Called by the timer, in its thread. Tries again what is owed, and ends a hold that has to end. */
-void vms_stub_check(void *stub);
+void vms_stub_check_hold(void *stub);
 /*
  * Sets the timer for a hold of ours that begins, or may have begun. What QEMU was asked in an
  * earlier one is forgotten.

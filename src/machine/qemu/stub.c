@@ -263,10 +263,9 @@ static void note_all_before(struct vms_qemu_stub *stub)
 	stub->guest_stops = stub->qemu.qmp.undone_stops;
 }
 
-/* A machine that its owner has stopped meanwhile will not stand still by our stop. */
-static void begin_first_stop(struct vms_qemu_stub *stub, enum vms_run_state state)
+void vms_qemu_begin_requests(struct vms_qemu_stub *stub, bool is_running)
 {
-	if (state == VMS_RUN_RUNNING)
+	if (is_running)
 		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
 	else
 		vms_hold_begin(vms_watchdog_hold(stub->watchdog), VMS_HOLD_LOOKING, 0, 0);
@@ -290,7 +289,7 @@ static bool start_stub(struct vms_qemu_stub *stub, bool *stopped, uint64_t *resu
 		return vms_qemu_refuse_hold(qemu, &now, error);
 	const bool is_looking = vms_hold_phase(atomic_load(&hold->word)) == VMS_HOLD_LOOKING;
 	/* From here on the machine may stand still by our stop. */
-	begin_first_stop(stub, now.state);
+	vms_qemu_begin_requests(stub, now.state == VMS_RUN_RUNNING);
 	if (is_looking && now.state == VMS_RUN_RUNNING)
 		note_all_before(stub);
 	struct vms_qmp_command command = {
@@ -381,8 +380,8 @@ bool vms_qemu_clear_breakpoints(struct vms_qemu *qemu, const char *label, struct
 		return false;
 	*stopped = state == VMS_RUN_RUNNING;
 	/* If this process is killed, too, the next one undoes the stop. */
-	if (*stopped && !vms_hold_change(hold, VMS_HOLD_NONE, VMS_HOLD_HELD))
-		vms_hold_change(hold, VMS_HOLD_LOOKING, VMS_HOLD_HELD);
+	if (*stopped)
+		vms_hold_change_unheld(hold, VMS_HOLD_HELD);
 	atomic_store(&hold->stub, true);
 	const bool is_ours = *stopped || (state == VMS_RUN_DEBUG && vms_hold_owns_hits(hold));
 	vms_stream_init(&gdb.stream, fd, g_strdup_printf("gdb stub of %s", qemu->qmp.stream.peer));

@@ -70,6 +70,11 @@ struct vms_machine *vms_qemu_stub_open(const char *const *addresses, pid_t pid, 
  * of the hold.
  */
 bool vms_qemu_add_stub(struct vms_qemu_stub *stub, bool *stopped, GError **error);
+/*
+ * Notes for the watchdog, before requests to the stub, that a machine which runs will stand still
+ * by them. One that its owner has stopped will not.
+ */
+void vms_qemu_begin_requests(struct vms_qemu_stub *stub, bool is_running);
 /* Sets the error that a machine in this condition cannot be held now, and returns false. */
 bool vms_qemu_refuse_hold(const struct vms_qemu *qemu, const struct vms_qemu_condition *now,
 			  GError **error);

@@ -20,7 +20,7 @@ void vms_stub_set_check(struct vms_qemu_stub *stub)
 
 /* ---- questions ---------------------------------------------------------- */
 
-static void ask(struct vms_qemu_stub *stub)
+static void ask_migration(struct vms_qemu_stub *stub)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
 	stub->question_ns = vms_qmp_ask(&stub->qemu.qmp, "query-migrate") ? now_ns : 0;
@@ -62,7 +62,7 @@ void vms_stub_take_answer(struct vms_qemu_stub *stub, struct vms_qemu_condition 
  * Fills in what is under way, as far as QEMU has told. Where a job has begun or ended, all is asked
  * for at once.
  */
-static void find_busy(struct vms_qemu_stub *stub, struct vms_qemu_condition *ret)
+static void learn_condition(struct vms_qemu_stub *stub, struct vms_qemu_condition *ret)
 {
 	if (!vms_qemu_knows_no_job(&stub->qemu)) {
 		if (!vms_qemu_ask_condition(&stub->qemu, ret, NULL))
@@ -71,7 +71,7 @@ static void find_busy(struct vms_qemu_stub *stub, struct vms_qemu_condition *ret
 	}
 	vms_stub_take_answer(stub, ret);
 	if (!*ret->busy && !stub->question_ns)
-		ask(stub);
+		ask_migration(stub);
 }
 
 /* ---- the timer ---------------------------------------------------------- */
@@ -85,7 +85,7 @@ static char *find_reason_to_end(struct vms_qemu_stub *stub)
 	if (vms_clock_now_ns() > atomic_load(&hold->begin_ns) + limit_ns)
 		return g_strdup_printf("was released after %.1f s, the limit of a hold,",
 				       (double)limit_ns / 1e9);
-	find_busy(stub, &now);
+	learn_condition(stub, &now);
 	return *now.busy ? g_strdup_printf("was released for %s", now.busy) : NULL;
 }
 
@@ -111,7 +111,7 @@ bool vms_stub_has_failed_stub(struct vms_qemu_stub *stub)
 	return stub->gdb.broken && stub->connected && !vms_stub_is_ours(stub);
 }
 
-void vms_stub_check(void *data)
+void vms_stub_check_hold(void *data)
 {
 	struct vms_qemu_stub *stub = data;
 	vms_machine_hurry_holder(&stub->qemu.machine);

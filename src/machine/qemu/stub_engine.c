@@ -74,7 +74,7 @@ static bool prepare_watchdog(struct vms_qemu_stub *stub, GError **error)
 	if (stub->watchdog)
 		return vms_watchdog_check(stub->watchdog, error);
 	if (!stub->timer)
-		stub->timer = vms_timer_new("vms-hold", vms_stub_check, stub, error);
+		stub->timer = vms_timer_new("vms-hold", vms_stub_check_hold, stub, error);
 	if (!stub->timer)
 		return false;
 	if (!stub->label)
@@ -165,7 +165,7 @@ static bool stop_by_monitor(struct vms_qemu_stub *stub, bool *stopped, GError **
  * stop, QEMU says in the same round trip whether there is a migration. The monitor behind the stub
  * is quicker than QMP.
  */
-static bool interrupt(struct vms_qemu_stub *stub, bool *stopped, GError **error)
+static bool interrupt_machine(struct vms_qemu_stub *stub, bool *stopped, GError **error)
 {
 	g_autofree char *migration = NULL;
 	const bool wants_regs = !vms_stub_reads_state(stub);
@@ -186,7 +186,7 @@ static bool request_stop(struct vms_qemu_stub *stub, bool *stopped, GError **err
 {
 	if (stub->connected && stub->has_snapshot)
 		return stop_by_monitor(stub, stopped, error);
-	bool done = stub->connected ? interrupt(stub, stopped, error)
+	bool done = stub->connected ? interrupt_machine(stub, stopped, error)
 				    : connect_stub(stub, stopped, error);
 	return done && (!*stopped || check_resumes(stub, stopped, error));
 }

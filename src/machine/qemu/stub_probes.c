@@ -217,12 +217,8 @@ static bool look(struct vms_qemu_stub *stub, enum vms_run_state *state, GError *
  */
 static void begin_looking(struct vms_qemu_stub *stub)
 {
-	if (stub->probes.is_interrupted)
-		return;
-	if (stub->qemu.qmp.running)
-		vms_watchdog_begin_stop(stub->watchdog, stub->qemu.machine.hold_limit_ns);
-	else
-		vms_hold_begin(vms_stub_hold(stub), VMS_HOLD_LOOKING, 0, 0);
+	if (!stub->probes.is_interrupted)
+		vms_qemu_begin_requests(stub, stub->qemu.qmp.running);
 }
 
 /* Gives up a stub that failed after begin_looking. */

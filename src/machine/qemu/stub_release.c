@@ -33,9 +33,10 @@ bool vms_stub_may_cont_quickly(struct vms_qemu_stub *stub)
 
 /*
  * Undoes the stop of a hold without asking for the state first, if QEMU was asked for its condition
- * a moment ago, at the begin or by the timer: QEMU's monitor refuses `cont` while a migration ends.
- * The monitor behind the stub is quicker than QMP. For a machine that fell asleep in the moment of
- * the hold `cont` does nothing: see vms_stub_mend_sleep. False if the state has to be asked for.
+ * a moment ago, before the stop, along with it, or by the timer. QEMU's monitor refuses `cont`
+ * while a migration ends. The monitor behind the stub is quicker than QMP. For a machine that fell
+ * asleep in the moment of the hold `cont` does nothing: see vms_stub_mend_sleep. False if the state
+ * has to be asked for.
  */
 static bool cont_quickly(struct vms_qemu_stub *stub)
 {
