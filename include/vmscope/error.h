@@ -52,6 +52,11 @@ enum vms_error {
 	VMS_ERROR_WAITING,
 	/* A brief hold ended before everything had been read. Hold the vCPU again. */
 	VMS_ERROR_GONE_ON,
+	/*
+	 * To interpret what a guest, a file or a peer holds costs more than it may: see
+	 * <vmscope/budget.h>.
+	 */
+	VMS_ERROR_BUDGET,
 };
 
 VMS_END_DECLS

@@ -5,6 +5,7 @@
 #include <vmscope/address_space.h>
 #include <vmscope/aggregate.h>
 #include <vmscope/arch.h>
+#include <vmscope/budget.h>
 #include <vmscope/calls.h>
 #include <vmscope/cfg.h>
 #include <vmscope/comparison.h>

@@ -8,7 +8,8 @@ bool vms_file_source_read(const struct vms_file_source *source, uint64_t offset,
 			  size_t size)
 {
 	return offset <= source->size && size <= source->size - offset &&
-	       (size == 0 || source->read(source->data, offset, buf, size));
+	       (size == 0 || (vms_budget_step(source->budget, 1 + VMS_STEPS_OF_BYTES(size)) &&
+			      source->read(source->data, offset, buf, size)));
 }
 
 size_t vms_file_source_read_present(const struct vms_file_source *source, uint64_t offset,

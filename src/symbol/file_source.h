@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/budget.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,9 +22,14 @@ struct vms_file_source {
 	bool (*read)(void *data, uint64_t offset, void *buf, size_t size);
 	void (*free)(void *data); /* may be NULL */
 	void *data;
+	/* Pays for reading, and for interpreting what was read. Not owned; NULL: it is ours. */
+	struct vms_budget *budget;
 };
 
-/* Reads [offset, offset + size). False if any byte is missing or lies outside the file. */
+/*
+ * Reads [offset, offset + size). False if any byte is missing or lies outside the file, or the
+ * budget is used up.
+ */
 bool vms_file_source_read(const struct vms_file_source *source, uint64_t offset, void *buf,
 			  size_t size);
 /*

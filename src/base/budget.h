@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spending a budget. Each source of foreign data (a disk, a file, a process, a structure) has a
+ * part of a budget, and ends alone when that part is used up.
+ *
+ * Everything that reads foreign bytes carries a budget: struct vms_bytes, struct vms_file_source,
+ * struct vms_memory. Functions return false when it is used up; callers treat that like the end of
+ * the data. NULL is the budget of data that are ours.
+ *
+ * Threads: only one thread at a time may step a budget. Threads that work at the same time have a
+ * part each. All other functions are for any thread.
+ */
+#pragma once
+
+#include <glib.h>
+#include <stdbool.h>
+#include <vmscope/budget.h>
+
+enum vms_budget_unit {
+	VMS_BUDGET_STEPS,
+	VMS_BUDGET_BYTES,   /* that are kept */
+	VMS_BUDGET_ITEMS,   /* entries of lists */
+	VMS_BUDGET_PRINTED, /* bytes of output */
+	VMS_BUDGET_N_UNITS
+};
+
+#define VMS_BUDGET_STEP_NS 20
+
+/*
+ * What work costs that is more than one step: a read from a guest's memory, which is not cached;
+ * and bytes that are hashed, compared or decompressed.
+ */
+#define VMS_STEPS_OF_READ	      100
+#define VMS_STEPS_OF_BYTES(n)	      ((n) / 16)
+#define VMS_STEPS_OF_DECOMPRESSING(n) ((n) / 6)
+
+struct vms_budget {
+	uint64_t slice;	  /* steps up to the next look; at first, so that it stays in one place */
+	uint64_t granted; /* what `slice` was at the last look */
+	gatomicrefcount refs;
+	struct vms_budget *whole; /* that this is a part of; NULL: it is the whole */
+	struct vms_budget *root;
+	char *source; /* what it is spent on; for messages */
+	/* The lock of `root` guards all that follows, in the root and in its parts. */
+	GMutex lock;
+	uint64_t limit[VMS_BUDGET_N_UNITS], spent[VMS_BUDGET_N_UNITS];
+	uint64_t begin_ns;
+	double steps_per_ns; /* that are added while time passes */
+	bool has_lost;	     /* it was used up once */
+	int is_cancelled;    /* of the root; atomic */
+	GPtrArray *losses;   /* of the root: texts; NULL while there are none */
+	guint n_losses;
+};
+
+/*
+ * Makes the part of a budget that `source` may spend: a quarter of what is left of each unit.
+ * `source` is a noun for messages, as "the guest's disks", and is copied. NULL if `whole` is NULL.
+ */
+struct vms_budget *vms_budget_new_part(struct vms_budget *whole, const char *source);
+/* Looks whether more steps can be taken, and counts those that were. For vms_budget_step. */
+bool vms_budget_look(struct vms_budget *budget, uint64_t steps);
+
+/* Counts steps before they are taken. False: they must not be taken. */
+static inline bool vms_budget_step(struct vms_budget *budget, uint64_t steps)
+{
+	if (!budget)
+		return true;
+	if (G_LIKELY(steps <= budget->slice)) {
+		budget->slice -= steps;
+		return true;
+	}
+	return vms_budget_look(budget, steps);
+}
+
+/* Counts work that was measured, in ns of processor time: that of libraries which take no budget.
+ */
+bool vms_budget_step_ns(struct vms_budget *budget, uint64_t thread_ns);
+/* Counts bytes, items or output before they are made. False: there is no room for them. */
+bool vms_budget_take(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t amount);
+/* Gives back bytes that are not kept any more. */
+void vms_budget_give_back(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t amount);
+
+/* False if it is used up or was cancelled. Does not count as a loss. */
+bool vms_budget_has_left(struct vms_budget *budget);
+bool vms_budget_is_cancelled(const struct vms_budget *budget);
+/* Returns what was spent, parts included. */
+uint64_t vms_budget_spent(struct vms_budget *budget, enum vms_budget_unit unit);
+/* Returns what is left, which is not more than what is left of the whole. */
+uint64_t vms_budget_left(struct vms_budget *budget, enum vms_budget_unit unit);
+/*
+ * Notes that data of a source were left out for another reason, so that the result says so: "it
+ * was ended by signal 11". Copies both.
+ */
+void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason);
+/* Sets VMS_ERROR_BUDGET, or CANCELLED, with what was being done: "cannot read the tasks". */
+void vms_budget_set_error(struct vms_budget *budget, const char *action, GError **error);
+/* Returns the processor time of this thread so far, in ns. */
+uint64_t vms_budget_thread_ns(void);
