@@ -99,6 +99,13 @@ uint64_t vms_budget_left(struct vms_budget *budget, enum vms_budget_unit unit);
  * was ended by signal 11". Copies both.
  */
 void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason);
+/* The same with one text. */
+void vms_budget_add_loss(struct vms_budget *budget, const char *loss);
+/* Returns the loss of that number, a copy, or NULL if there are less. */
+char *vms_budget_get_loss(struct vms_budget *budget, guint number);
+/* Makes so much be left of a whole budget, whatever was spent before. */
+void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET_N_UNITS],
+		       double steps_per_ns);
 /* Sets VMS_ERROR_BUDGET, or CANCELLED, with what was being done: "cannot read the tasks". */
 void vms_budget_set_error(struct vms_budget *budget, const char *action, GError **error);
 /* Returns the processor time of this thread so far, in ns. */
