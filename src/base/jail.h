@@ -12,14 +12,12 @@
 
 #include "base/budget.h"
 #include "base/file_source.h"
+#include "base/jail_message.h"
 
 struct vms_jail;
 
 /* The first argument of the program when it is started as a jail. */
 #define VMS_JAIL_ARGUMENT "--serve-as-jail"
-
-#define VMS_JAIL_FDS	 64 /* of a request */
-#define VMS_JAIL_SOURCES 8  /* of a request */
 
 struct vms_jail_request {
 	uint32_t kind; /* of a service */

@@ -2,6 +2,7 @@
 #include "base/jail_message.h"
 #include "base/clock.h"
 #include <errno.h>
+#include <glib.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -2,7 +2,8 @@
 /* Messages between a jail and the process that uses it, over a stream socket. */
 #pragma once
 
-#include "base/jail.h"
+#include <stddef.h>
+#include <stdint.h>
 
 /* Both ends are the same program, so the structs go as they are. */
 enum vms_jail_message_kind {
@@ -13,6 +14,9 @@ enum vms_jail_message_kind {
 	VMS_JAIL_LOSS,		       /* from the jail: what was left out, and why */
 	VMS_JAIL_ANSWER,	       /* from the jail: the end of a request */
 };
+
+#define VMS_JAIL_FDS	 64 /* of a request */
+#define VMS_JAIL_SOURCES 8  /* of a request */
 
 /* Limits of the payload of a message: those of a piece, and those of requests and answers. */
 #define VMS_JAIL_PIECE (UINT32_C(1) << 20)
