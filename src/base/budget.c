@@ -165,17 +165,27 @@ static void note_used_up(struct vms_budget *budget, enum vms_budget_unit unit)
 
 /* ---- spending --------------------------------------------------------- */
 
-struct vms_budget *vms_budget_new_part(struct vms_budget *whole, const char *source)
+static struct vms_budget *new_share(struct vms_budget *whole, const char *source, unsigned share)
 {
 	if (!whole)
 		return NULL;
 	struct vms_budget *part = new_budget(whole, source);
 	g_mutex_lock(&whole->root->lock);
 	for (int unit = 0; unit < VMS_BUDGET_N_UNITS; unit++)
-		part->limit[unit] = get_left(whole, unit) / PART;
-	part->steps_per_ns = whole->steps_per_ns / PART;
+		part->limit[unit] = get_left(whole, unit) / share;
+	part->steps_per_ns = whole->steps_per_ns / share;
 	g_mutex_unlock(&whole->root->lock);
 	return part;
+}
+
+struct vms_budget *vms_budget_new_part(struct vms_budget *whole, const char *source)
+{
+	return new_share(whole, source, PART);
+}
+
+struct vms_budget *vms_budget_new_first(struct vms_budget *whole, const char *source)
+{
+	return new_share(whole, source, 1);
 }
 
 bool vms_budget_look(struct vms_budget *budget, uint64_t steps)
