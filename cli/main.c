@@ -87,8 +87,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 	g_autoptr(GError) error = NULL;
 	g_autofree char *program = g_strconcat("vmscope ", command->name, NULL);
 	g_set_prgname(program);
-	if (rights_drop_for(command->name, &error) && command->run(&session, argc, argv, &error) &&
-	    session_finish(&session, &error))
+	if (rights_drop_for(command->name, argv, &error) &&
+	    command->run(&session, argc, argv, &error) && session_finish(&session, &error))
 		error = g_steal_pointer(&session.loss);
 	session_clear(&session);
 	if (!error)
