@@ -8,6 +8,9 @@ struct command;
 
 struct session {
 	const struct command *command;
+	char **words; /* the command's name and arguments, as they were given */
+	/* The command runs in a jail (jailed_command.h); NULL: it does not. */
+	struct jailed *jailed;
 	/* Options. */
 	char *pid, *domain, *qmp, *agent, *gdb, *core;
 	char **symbols, **memory;
