@@ -292,8 +292,11 @@ static int take_answer(struct service_call *call, const struct vms_jail_message 
 		return EPROTO;
 	const guint before = call->answer->len;
 	g_byte_array_set_size(call->answer, before + (guint)message->size);
-	const int failure = vms_jail_receive_bytes(call->jail->fd, call->answer->data + before,
-						   message->size, get_deadline(call));
+	const int failure =
+		message->size == 0
+			? 0
+			: vms_jail_receive_bytes(call->jail->fd, call->answer->data + before,
+						 message->size, get_deadline(call));
 	if (failure)
 		g_byte_array_set_size(call->answer, before);
 	call->is_done = call->is_served = !failure;
