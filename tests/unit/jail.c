@@ -247,7 +247,7 @@ static void begin(struct fixture *fixture, gconstpointer data)
 	const struct vms_budget_options options = {
 		.size = sizeof(options),
 		.processor_ns = 100000 * VMS_BUDGET_STEP_NS,
-		.bytes = 10000,
+		.bytes = 16 << 20,
 		.jail = "/proc/self/exe",
 	};
 	(void)data;
