@@ -14,6 +14,7 @@
 #define ITEMS	      (UINT64_C(1) << 20)
 #define PRINTED	      (UINT64_C(64) << 20)
 #define PERCENT_LIMIT 100
+#define HURRY_NS      (50 * UINT64_C(1000000))
 
 /* ---- making ----------------------------------------------------------- */
 
@@ -47,6 +48,7 @@ struct vms_budget *vms_budget_new(const struct vms_budget_options *options, GErr
 	budget->limit[VMS_BUDGET_ITEMS] = chosen.items ?: ITEMS;
 	budget->limit[VMS_BUDGET_PRINTED] = chosen.printed ?: PRINTED;
 	budget->steps_per_ns = chosen.percent / 100.0 / VMS_BUDGET_STEP_NS;
+	budget->jail = g_strdup(chosen.jail);
 	return budget;
 }
 
@@ -65,6 +67,7 @@ void vms_budget_unref(struct vms_budget *budget)
 	vms_budget_unref(budget->whole);
 	g_mutex_clear(&budget->lock);
 	g_free(budget->source);
+	g_free(budget->jail);
 	g_free(budget);
 }
 
@@ -97,6 +100,18 @@ static void spend(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t
 {
 	for (; budget; budget = budget->whole)
 		budget->spent[unit] += MIN(amount, UINT64_MAX - budget->spent[unit]);
+}
+
+/* Lowers the limit of the root, once, if it is to end soon. */
+static void begin_hurry(struct vms_budget *root)
+{
+	if (root->has_hurried || !g_atomic_int_get(&root->hurries))
+		return;
+	root->has_hurried = true;
+	root->limit[VMS_BUDGET_STEPS] =
+		root->spent[VMS_BUDGET_STEPS] +
+		MIN(get_own_left(root, VMS_BUDGET_STEPS), HURRY_NS / VMS_BUDGET_STEP_NS);
+	root->steps_per_ns = 0;
 }
 
 /* Counts the steps that were taken since the last look. */
@@ -164,6 +179,7 @@ bool vms_budget_look(struct vms_budget *budget, uint64_t steps)
 {
 	struct vms_budget *root = budget->root;
 	g_mutex_lock(&root->lock);
+	begin_hurry(root);
 	settle(budget);
 	const uint64_t left = get_left(budget, VMS_BUDGET_STEPS);
 	const bool is_cancelled = g_atomic_int_get(&root->is_cancelled);
@@ -218,6 +234,22 @@ bool vms_budget_is_cancelled(const struct vms_budget *budget)
 void vms_budget_cancel(struct vms_budget *budget)
 {
 	g_atomic_int_set(&budget->root->is_cancelled, 1);
+}
+
+bool vms_budget_hurries(const struct vms_budget *budget)
+{
+	return vms_budget_is_cancelled(budget) ||
+	       (budget && g_atomic_int_get(&budget->root->hurries));
+}
+
+void vms_budget_hurry(struct vms_budget *budget)
+{
+	g_atomic_int_set(&budget->root->hurries, 1);
+}
+
+const char *vms_budget_jail(const struct vms_budget *budget)
+{
+	return budget ? budget->root->jail : NULL;
 }
 
 bool vms_budget_has_left(struct vms_budget *budget)

@@ -48,6 +48,9 @@ struct vms_budget {
 	double steps_per_ns; /* that are added while time passes */
 	bool has_lost;	     /* it was used up once */
 	int is_cancelled;    /* of the root; atomic */
+	int hurries;	     /* of the root; atomic */
+	bool has_hurried;    /* of the root: its limit was lowered for that */
+	char *jail;	     /* of the root: path of a program; NULL: there is none */
 	GPtrArray *losses;   /* of the root: texts; NULL while there are none */
 	guint n_losses;
 };
@@ -83,6 +86,10 @@ void vms_budget_give_back(struct vms_budget *budget, enum vms_budget_unit unit, 
 /* False if it is used up or was cancelled. Does not count as a loss. */
 bool vms_budget_has_left(struct vms_budget *budget);
 bool vms_budget_is_cancelled(const struct vms_budget *budget);
+/* True if it was cancelled, or is to end soon (vms_budget_hurry). */
+bool vms_budget_hurries(const struct vms_budget *budget);
+/* Returns the path of the program that serves as a jail, or NULL. The budget owns it. */
+const char *vms_budget_jail(const struct vms_budget *budget);
 /* Returns what was spent, parts included. */
 uint64_t vms_budget_spent(struct vms_budget *budget, enum vms_budget_unit unit);
 /* Returns what is left, which is not more than what is left of the whole. */

@@ -2,7 +2,7 @@
 /* What says that two files are the same: build ids of ELF files, or a stamp. */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include <sys/stat.h>
 
 #define VMS_BUILD_ID_MAX 64 /* bytes; usually 20 */
