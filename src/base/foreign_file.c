@@ -168,7 +168,7 @@ static int wait_for_answer(struct vms_foreign_files *files, struct vms_opener_an
 			   uint8_t *bytes, int *fd)
 {
 	struct pollfd poller = { .fd = files->socket, .events = POLLIN };
-	const uint64_t end_ns = vms_clock_now_ns() + MIN(ANSWER_MAX_NS, get_wait_left(files));
+	uint64_t end_ns = vms_clock_now_ns() + MIN(ANSWER_MAX_NS, get_wait_left(files));
 	while (!vms_budget_is_cancelled(files->budget)) {
 		const int number = receive(files, answer, bytes, fd);
 		if (number == 0 && answer->number == files->n_requests)
@@ -181,6 +181,8 @@ static int wait_for_answer(struct vms_foreign_files *files, struct vms_opener_an
 			return ETIMEDOUT;
 		if (number != 0)
 			poll(&poller, 1, LOOK_MS);
+		if (vms_budget_hurries(files->budget))
+			end_ns = MIN(end_ns, vms_clock_now_ns());
 	}
 	return ECANCELED;
 }
@@ -197,7 +199,7 @@ static int note_waiting(struct vms_foreign_files *files)
 static int ask(struct vms_foreign_files *files, struct vms_opener_request *request,
 	       struct vms_opener_answer *answer, uint8_t *bytes, int *fd)
 {
-	if (get_wait_left(files) == 0)
+	if (get_wait_left(files) == 0 || (files->n_lost > 0 && vms_budget_hurries(files->budget)))
 		return note_waiting(files);
 	if (!start_process(files))
 		return files->n_lost == LOST_MAX ? ETIMEDOUT : EAGAIN;
