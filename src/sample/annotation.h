@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vmscope/arch.h>
+#include <vmscope/budget.h>
 #include <vmscope/profile.h>
 #include <vmscope/symbolizer.h>
 
