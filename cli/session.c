@@ -15,15 +15,6 @@
 #define BUDGET_PRINTED (64.0 * 1024 * 1024)
 #define BUDGET_PERCENT 5 /* of a processor */
 
-void usage_error(GError **error, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	g_autofree char *message = g_strdup_vprintf(format, args);
-	va_end(args);
-	g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
-}
-
 /* Adds the options that name the target of a command. */
 static void add_target_options(GOptionContext *context, struct session *session)
 {

@@ -223,6 +223,23 @@ static int receive_text(const struct service_call *call, const struct vms_jail_m
 	return 0;
 }
 
+/* Opens a file that the jail asks for. */
+static int serve_open(const struct service_call *call, const struct vms_jail_message *asked)
+{
+	const struct vms_jail_request *request = call->request;
+	struct vms_jail_message message = { .kind = VMS_JAIL_BYTES };
+	g_autofree char *name = NULL;
+	int failure = receive_text(call, asked, &name);
+	if (failure)
+		return failure;
+	const int fd = request->open ? request->open(request->data, name) : -1;
+	message.done = message.n_fds = fd >= 0;
+	failure = vms_jail_send(call->jail->fd, &message, NULL, &fd, get_deadline(call));
+	if (fd >= 0)
+		close(fd);
+	return failure;
+}
+
 static int take_text(const struct service_call *call, const struct vms_jail_message *message)
 {
 	g_autofree char *text = NULL;
@@ -297,6 +314,7 @@ static int take_message(struct service_call *call)
 		return failure;
 	switch (message.kind) {
 	case VMS_JAIL_READ: return serve_read(call, &message);
+	case VMS_JAIL_OPEN: return serve_open(call, &message);
 	case VMS_JAIL_LOG:
 	case VMS_JAIL_LOSS: return take_text(call, &message);
 	case VMS_JAIL_ANSWER: return take_answer(call, &message);

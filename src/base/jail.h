@@ -28,6 +28,13 @@ struct vms_jail_request {
 	/* What the jail may read while it works, without a descriptor. */
 	const struct vms_file_source *sources;
 	size_t n_sources;
+	/*
+	 * Opens a file that the jail asks for by a text, which is not trusted: it must only open
+	 * what the jail may read whoever it is. Returns a descriptor, which is closed here, or -1.
+	 * NULL: there is none.
+	 */
+	int (*open)(void *data, const char *name);
+	void *data;
 	/* What is left of it is the jail's. What the jail spends is counted. */
 	struct vms_budget *budget;
 };

@@ -16,7 +16,14 @@ struct vms_jail_work {
 	/* Lives as long as the jail. Each request brings what is left of it. */
 	struct vms_budget *budget;
 	GByteArray *answer;
+	struct jail_process *process;
 };
+
+/*
+ * Asks for a file (vms_jail_request.open), while a request is served. Returns a descriptor for the
+ * caller to close, or -1.
+ */
+int vms_jail_open(struct vms_jail_work *work, const char *name);
 
 struct vms_jail_service {
 	const char *name;
