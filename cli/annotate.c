@@ -101,7 +101,7 @@ static void add_lines(const struct session *session, struct vms_annotation *anno
 		if (vms_annotation_add_lines(annotation, *file))
 			return;
 	if (annotation->path && !session->machine)
-		vms_annotation_add_lines(annotation, annotation->path);
+		vms_annotation_add_own_lines(annotation, session->budget);
 }
 
 /* ---- output ---------------------------------------------------------------------------- */

@@ -147,7 +147,8 @@ static bool make_sessions(struct session *session, const struct options *options
 					   .n_specifications = 1,
 					   .depth = (unsigned)options->depth,
 					   .user_only = options->user,
-					   .wall = options->wall };
+					   .wall = options->wall,
+					   .budget = session->budget };
 	const bool names_guest = session_names_guest(session);
 	if (options->depth < 1 || options->depth > VMS_SAMPLER_DEPTH) {
 		usage_error(error, "--depth %d: it must be from 1 to %d", options->depth,
@@ -188,7 +189,7 @@ static bool write_names(struct session *session, const struct recorder *recorder
 	g_autoptr(vms_recording) recording = vms_recording_load(link, error);
 	if (!recording)
 		return false;
-	vms_recording_write_names(recording, session->debug_files, names);
+	vms_recording_write_names(recording, session->debug_files, session->budget, names);
 	if (!recording_add_names(file, names, error))
 		return false;
 	if (vms_outfile_is_full(file))

@@ -266,6 +266,7 @@ static bool make_debug_files(struct session *session, GError **error)
 		.sysroot = session->sysroot,
 		.folders = (const char *const *)session->debug_folders,
 		.asks_servers = true,
+		.budget = session->budget,
 	};
 	if (!(session->command->options & SESSION_GUEST))
 		return true;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <vmscope/budget.h>
 #include <vmscope/error.h>
 
 VMS_BEGIN_DECLS
@@ -31,6 +32,8 @@ struct vms_debug_files_options {
 	 * which programs the guest has.
 	 */
 	bool asks_servers;
+	/* Where it is noted which files could not be opened. It is referenced, and may be NULL. */
+	struct vms_budget *budget;
 };
 
 /*

@@ -60,10 +60,11 @@ void vms_recording_get_stats(const struct vms_recording *recording,
  * executing, as records for the end of its file. They are read from the mapped files, if these
  * still have the same build id, and from /proc/kallsyms. `files` completes what the mapped files
  * have, and may be NULL; its servers are waited for. Call it on the recorded host, soon after the
- * recording. The session of a guest has already recorded them: then it appends nothing.
+ * recording. The session of a guest has already recorded them: then it appends nothing. `budget`
+ * pays for what is read of files; NULL: one of its own, of 4 s of processor time.
  */
 void vms_recording_write_names(struct vms_recording *recording, struct vms_debug_files *files,
-			       GByteArray *out);
+			       struct vms_budget *budget, GByteArray *out);
 /*
  * Makes a profile: one tree for all CPUs. `flags` are enum vms_profile_flags. Errors: NOT_FOUND (it
  * has no samples).

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <vmscope/budget.h>
 #include <vmscope/error.h>
 
 VMS_BEGIN_DECLS
@@ -70,6 +71,11 @@ struct vms_sampler_options {
 	/* Only for the engine of a guest, which keeps references. */
 	struct vms_machine *machine;
 	struct vms_guest *guest;
+	/*
+	 * What may be spent on reading what processes of this host have mapped. It is referenced.
+	 * NULL: a budget of its own, of 4 s and 5 % of a processor.
+	 */
+	struct vms_budget *budget;
 };
 
 /*

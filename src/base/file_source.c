@@ -78,6 +78,28 @@ bool vms_file_source_of_fd(int fd, struct vms_file_source *ret)
 	return true;
 }
 
+static bool read_foreign(void *data, uint64_t offset, void *buf, size_t size)
+{
+	return vms_foreign_file_read(data, offset, buf, size);
+}
+
+static void close_foreign(void *data)
+{
+	vms_foreign_file_close(data);
+}
+
+struct vms_file_source vms_file_source_of_foreign(struct vms_foreign_file *file,
+						  struct vms_budget *budget)
+{
+	return (struct vms_file_source) {
+		.size = (uint64_t)vms_foreign_file_status(file)->st_size,
+		.read = read_foreign,
+		.free = close_foreign,
+		.data = file,
+		.budget = budget,
+	};
+}
+
 void vms_file_source_clear(struct vms_file_source *source)
 {
 	if (source->free)

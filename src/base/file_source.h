@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/budget.h"
+#include "base/foreign_file.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,4 +45,7 @@ size_t vms_file_source_read_present(const struct vms_file_source *source, uint64
 struct vms_file_source vms_file_source_of_memory(uint8_t *bytes, size_t size);
 /* Makes a source of a file of this host. Takes the descriptor. False if its size is not known. */
 bool vms_file_source_of_fd(int fd, struct vms_file_source *ret);
+/* Makes a source of a file that somebody else named, which it takes, on a budget. */
+struct vms_file_source vms_file_source_of_foreign(struct vms_foreign_file *file,
+						  struct vms_budget *budget);
 void vms_file_source_clear(struct vms_file_source *source);

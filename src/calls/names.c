@@ -5,6 +5,7 @@
 #include "guest/processes.h"
 #include "guest/symbols.h"
 #include "symbol/binary.h"
+#include "symbol/symbol_file.h"
 #include <string.h>
 #include <vmscope/log.h>
 
@@ -36,6 +37,7 @@ struct vms_calls_names {
 	struct vms_guest *guest;
 	bool recognised; /* the guest was recognised */
 	const char *sysroot;
+	struct vms_foreign_files *foreign; /* opens its files */
 	/* Images whose symbols were searched for, and the binaries that gave them, or NULL. */
 	GHashTable *searched;
 	GTree *spaces; /* struct space, by mm; a tree, because the guest chooses these keys */
@@ -64,12 +66,20 @@ static void free_space(void *data)
 static struct vms_symbol_table *read_sysroot_symbols(const struct vms_calls_names *names,
 						     const char *path)
 {
+	const struct vms_foreign_name name = { .root = names->sysroot, .path = path };
 	g_autoptr(GError) error = NULL;
-	g_autoptr(vms_symbol_file) file =
-		names->sysroot ? vms_symbol_file_open_below(names->sysroot, path, &error) : NULL;
-	if (error)
+	if (!names->sysroot)
+		return NULL;
+	struct vms_budget *part =
+		vms_budget_new_part(vms_machine_budget(vms_guest_machine(names->guest)), path);
+	struct vms_symbol_file *file =
+		vms_symbol_file_open_foreign(names->foreign, &name, part, &error);
+	struct vms_symbol_table *offsets = file ? vms_symbol_file_offsets(file) : NULL;
+	if (!file)
 		vms_log(VMS_LOG_INFO, "%s", error->message);
-	return file ? vms_symbol_file_offsets(file) : NULL;
+	vms_symbol_file_close(file);
+	vms_budget_unref(part);
+	return offsets;
 }
 
 /*
@@ -410,6 +420,7 @@ struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *director
 	names->directory = directory;
 	names->guest = guest;
 	names->sysroot = sysroot;
+	names->foreign = vms_foreign_files_new(vms_machine_budget(vms_guest_machine(guest)));
 	complete_binaries(names);
 	names->is_late = is_late;
 	names->late_data = data;
@@ -427,5 +438,6 @@ void vms_calls_names_free(struct vms_calls_names *names)
 	vms_calls_directory_set_learn(names->directory, NULL, NULL);
 	g_tree_unref(names->spaces);
 	g_hash_table_unref(names->searched);
+	vms_foreign_files_unref(names->foreign);
 	g_free(names);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/annotation.h"
+#include "base/foreign_file.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "symbol/binary.h"
+#include "symbol/symbol_file.h"
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Samples at an address. */
 struct spot {
@@ -243,25 +246,37 @@ void vms_annotation_list_hits(struct vms_annotation *annotation)
 
 /* ---- source lines ---------------------------------------------------------------------- */
 
-/* Gets the address of the function in the file at `path`, if that is the mapped file. */
-static bool find_in_file(const struct vms_annotation *annotation, const char *path, uint64_t *ret)
+/* Gets the address of the function in an open file, if that is the mapped one. */
+static bool find_in_file(const struct vms_annotation *annotation, int fd, struct vms_budget *budget,
+			 uint64_t *ret)
 {
 	struct vms_file_source source;
-	const int fd = annotation->build_id ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	if (fd < 0 || !vms_file_source_of_fd(fd, &source))
+	struct vms_elf_image elf;
+	const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own < 0 || !vms_file_source_of_fd(own, &source))
 		return false;
-	g_autoptr(vms_binary) binary = vms_binary_new(path, &source);
-	return g_strcmp0(vms_binary_build_id(binary), annotation->build_id) == 0 &&
-	       vms_elf_image_code_address(vms_binary_elf(binary), annotation->file_offset, ret);
+	source.budget = budget;
+	const bool is_elf = vms_elf_image_read(&source, &elf, NULL);
+	const bool found =
+		is_elf && strcmp(elf.build_id, annotation->build_id) == 0 &&
+		vms_elf_image_code_address(&elf, annotation->file_offset, ret);
+	if (is_elf)
+		vms_elf_image_clear(&elf);
+	vms_file_source_clear(&source);
+	return found;
 }
 
-bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path)
+/* Adds the lines of an open file, which it takes, if that is the mapped one. */
+static bool add_lines(struct vms_annotation *annotation, int fd, const char *path,
+		      struct vms_budget *budget)
 {
 	uint64_t address;
 	bool added = false;
-	if (!find_in_file(annotation, path, &address))
+	if (!find_in_file(annotation, fd, budget, &address)) {
+		close(fd);
 		return false;
-	g_autoptr(vms_symbol_file) file = vms_symbol_file_open(path, NULL);
+	}
+	g_autoptr(vms_symbol_file) file = vms_symbol_file_open_fd(fd, path, budget, NULL);
 	for (guint i = 0; file && i < annotation->instructions->len; i++) {
 		struct vms_annotated_instruction *instruction = &g_array_index(
 			annotation->instructions, struct vms_annotated_instruction, i);
@@ -272,5 +287,27 @@ bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *pat
 		instruction->source = intern_text(annotation, source);
 		added = true;
 	}
+	return added;
+}
+
+bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path)
+{
+	const int fd = annotation->build_id ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	return fd >= 0 && add_lines(annotation, fd, path, NULL);
+}
+
+bool vms_annotation_add_own_lines(struct vms_annotation *annotation, struct vms_budget *budget)
+{
+	const struct vms_foreign_name name = { .path = annotation->path };
+	int fd = -1, number;
+	if (!annotation->build_id || !annotation->path)
+		return false;
+	struct vms_foreign_files *files = vms_foreign_files_new(budget);
+	struct vms_foreign_file *file = vms_foreign_files_open(files, &name, budget, &number);
+	if (file)
+		fd = vms_foreign_file_copy(file, vms_budget_left(budget, VMS_BUDGET_BYTES));
+	const bool added = fd >= 0 && add_lines(annotation, fd, annotation->path, budget);
+	vms_foreign_file_close(file);
+	vms_foreign_files_unref(files);
 	return added;
 }

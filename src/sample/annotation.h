@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vmscope/arch.h>
+#include <vmscope/budget.h>
 #include <vmscope/profile.h>
 #include <vmscope/symbolizer.h>
 
@@ -65,3 +66,5 @@ void vms_annotation_list_hits(struct vms_annotation *annotation);
  * is not, or if the file has no lines.
  */
 bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path);
+/* The same of the file that the recording names, which is foreign. `budget` pays, and may be NULL. */
+bool vms_annotation_add_own_lines(struct vms_annotation *annotation, struct vms_budget *budget);

@@ -4,13 +4,13 @@
  * executing. With these, the recording can be read on any host.
  */
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "capture/sample_records.h"
 #include "sample/name_attachment.h"
 #include "sample/recording-private.h"
 #include "sample/recording_code.h"
 #include "symbol/binary.h"
 #include "symbol/build_id.h"
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,27 +50,7 @@ static struct vms_symbol_table *read_kallsyms(void)
 
 /* How long to wait for servers with symbols. */
 #define SERVERS_WAIT_NS (UINT64_C(10) * 1000 * 1000 * 1000)
-
-/* Opens a file if it still is the mapped one. */
-static struct vms_binary *open_binary(const struct vms_recorded_file *file,
-				      struct vms_debug_files *debug_files)
-{
-	struct vms_file_source source;
-	const bool has_identity = file->path && (file->build_id || file->stamp);
-	const int fd = has_identity ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	const uint64_t stamp = fd >= 0 && !file->build_id ? vms_file_stamp(fd) : 0;
-	if (fd < 0 || !vms_file_source_of_fd(fd, &source))
-		return NULL;
-	if (!file->build_id && stamp != file->stamp) {
-		vms_file_source_clear(&source);
-		return NULL;
-	}
-	g_autoptr(vms_binary) binary = vms_binary_new(file->path, &source);
-	vms_binary_set_debug_files(binary, debug_files);
-	return g_strcmp0(vms_binary_build_id(binary), file->build_id) == 0
-		       ? g_steal_pointer(&binary)
-		       : NULL;
-}
+#define MAPPERS		4
 
 /* A file, and the attachment of its symbols. */
 struct named_file {
@@ -80,16 +60,82 @@ struct named_file {
 	GHashTable *code; /* offsets of functions whose code was written */
 };
 
+/* Processes that have mapped a file: the last ones. One of them may live. */
+struct mappers {
+	struct vms_foreign_name names[MAPPERS];
+	unsigned n; /* all that were noted */
+};
+
 /* Shared by all files. */
 struct naming {
 	struct vms_recording *recording;
 	struct vms_debug_files *debug_files; /* or NULL */
+	struct vms_foreign_files *foreign;
+	struct vms_budget *budget;
+	GHashTable *mappers;		     /* struct mappers by number of the file */
 	GHashTable *named;		     /* struct named_file by struct vms_recorded_file */
 	GByteArray *out;
 	uint64_t code_left; /* bytes of code that may still be written */
 	struct vms_name_attachment kernel;
 	struct vms_symbol_table *kallsyms; /* NULL: not read yet */
 };
+
+/* ---- opening ----------------------------------------------------------------------- */
+
+static void note_mappers(struct naming *naming)
+{
+	const GArray *events = naming->recording->host.process_events;
+	for (guint i = 0; i < events->len; i++) {
+		const struct vms_recorded_event *event =
+			&g_array_index(events, struct vms_recorded_event, i);
+		if (event->kind != VMS_RECORDED_MAPPING)
+			continue;
+		struct mappers *mappers = g_hash_table_lookup(naming->mappers, &event->file);
+		if (!mappers) {
+			uint64_t *number = g_memdup2(&event->file, sizeof(event->file));
+			mappers = g_new0(struct mappers, 1);
+			g_hash_table_insert(naming->mappers, number, mappers);
+		}
+		mappers->names[mappers->n++ % MAPPERS] = (struct vms_foreign_name) {
+			.pid = (pid_t)event->pid, .start = event->start, .end = event->end
+		};
+	}
+}
+
+/* Opens a file if it still is the mapped one. */
+static struct vms_binary *open_name(struct naming *naming, const struct vms_recorded_file *file,
+				    const struct vms_foreign_name *name)
+{
+	int number;
+	struct vms_foreign_file *found =
+		vms_foreign_files_open(naming->foreign, name, naming->budget, &number);
+	if (!found)
+		return NULL;
+	const uint64_t stamp = vms_file_stamp(vms_foreign_file_status(found));
+	const struct vms_file_source source = vms_file_source_of_foreign(found, naming->budget);
+	g_autoptr(vms_binary) binary = vms_binary_new(file->path, &source);
+	vms_binary_set_debug_files(binary, naming->debug_files);
+	if (g_strcmp0(vms_binary_build_id(binary), file->build_id) != 0 ||
+	    (!file->build_id && stamp != file->stamp))
+		return NULL;
+	return g_steal_pointer(&binary);
+}
+
+/* Opens a file by a process that maps it and still lives, or else by its path on this host. */
+static struct vms_binary *open_binary(struct naming *naming, const struct vms_recorded_file *file)
+{
+	const struct vms_foreign_name by_path = { .path = file->path };
+	const struct mappers *mappers = g_hash_table_lookup(naming->mappers, &file->number);
+	struct vms_binary *binary = NULL;
+	if (!file->path || (!file->build_id && !file->stamp))
+		return NULL;
+	for (unsigned i = 0; mappers && !binary && i < MIN(mappers->n, MAPPERS); i++) {
+		struct vms_foreign_name name = mappers->names[(mappers->n - 1 - i) % MAPPERS];
+		name.path = file->path;
+		binary = open_name(naming, file, &name);
+	}
+	return binary ?: open_name(naming, file, &by_path);
+}
 
 static void free_named(void *data)
 {
@@ -106,9 +152,9 @@ static struct named_file *get_named(struct naming *naming, struct vms_recorded_f
 	if (found)
 		return found;
 	found = g_new0(struct named_file, 1);
-	found->binary = open_binary(file, naming->debug_files);
+	found->binary = open_binary(naming, file);
 	found->number = file->number;
-	found->code = g_hash_table_new(NULL, NULL);
+	found->code = g_hash_table_new(vms_hash_direct, NULL);
 	vms_name_attachment_init(&found->attachment, naming->out, VMS_RECORDS_SYMBOLS,
 				 g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
 	g_hash_table_insert(naming->named, file, found);
@@ -172,23 +218,29 @@ static void open_file(struct naming *naming, uint32_t space, const struct vms_fr
 		vms_binary_functions(named->binary);
 }
 
-static void name_frame(struct naming *naming, uint32_t space, const struct vms_frame *frame,
-		       bool is_leaf)
+static void name_user_frame(struct naming *naming, uint32_t space, const struct vms_frame *frame,
+			    bool is_leaf)
 {
-	const uint64_t pc = frame->pc - frame->is_return;
 	uint64_t offset;
-	if (!frame->is_user) {
-		if (!naming->kallsyms)
-			naming->kallsyms = read_kallsyms();
-		add_symbol(&naming->kernel, naming->kallsyms, pc);
-		return;
-	}
-	struct named_file *named = find_named(naming, space, pc, &offset);
+	struct named_file *named = NULL;
+	if (frame->is_user)
+		named = find_named(naming, space, frame->pc - frame->is_return, &offset);
 	if (!named)
 		return;
 	add_symbol(&named->attachment, vms_binary_functions(named->binary), offset);
 	if (is_leaf)
 		write_code(naming, named, offset);
+}
+
+static void name_kernel_frame(struct naming *naming, uint32_t space, const struct vms_frame *frame,
+			      bool is_leaf)
+{
+	(void)space, (void)is_leaf;
+	if (frame->is_user)
+		return;
+	if (!naming->kallsyms)
+		naming->kallsyms = read_kallsyms();
+	add_symbol(&naming->kernel, naming->kallsyms, frame->pc - frame->is_return);
 }
 
 /* Opens all files first, so that servers are asked for all of them at once. */
@@ -209,20 +261,32 @@ static void wait_for_debug_files(struct naming *naming)
 }
 
 void vms_recording_write_names(struct vms_recording *recording, struct vms_debug_files *files,
-			       GByteArray *out)
+			       struct vms_budget *budget, GByteArray *out)
 {
-	g_autoptr(GHashTable) named = g_hash_table_new_full(NULL, NULL, NULL, free_named);
+	g_autoptr(GHashTable) named =
+		g_hash_table_new_full(vms_hash_direct, NULL, NULL, free_named);
+	g_autoptr(GHashTable) mappers =
+		g_hash_table_new_full(vms_hash_int64, g_int64_equal, g_free, g_free);
 	struct naming naming = { .recording = recording,
 				 .debug_files = files,
 				 .named = named,
+				 .mappers = mappers,
 				 .out = out,
 				 .code_left = VMS_RECORDED_CODE_LIMIT };
 	if (!recording->host.has_session) /* a guest's session has recorded all names */
 		return;
+	naming.budget = budget ? vms_budget_ref(budget) : vms_budget_new(NULL, NULL);
+	naming.foreign = files ? vms_foreign_files_ref(vms_debug_files_foreign(files))
+			       : vms_foreign_files_new(naming.budget);
+	note_mappers(&naming);
 	vms_name_attachment_init(&naming.kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	vms_records_put_start(out, VMS_RECORDS_HOST);
+	each_frame(&naming, name_kernel_frame);
 	wait_for_debug_files(&naming);
-	each_frame(&naming, name_frame);
+	each_frame(&naming, name_user_frame);
 	vms_name_attachment_end(&naming.kernel);
 	vms_symbol_table_unref(naming.kallsyms);
+	g_hash_table_remove_all(named); /* what it has is on the budget */
+	vms_foreign_files_unref(naming.foreign);
+	vms_budget_unref(naming.budget);
 }

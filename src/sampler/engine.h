@@ -17,6 +17,7 @@ struct vms_sampler_config {
 	unsigned depth;
 	bool user_only;
 	bool wall;		     /* give samples of threads that are off the CPU, too */
+	struct vms_budget *budget;   /* of what is read of processes and their files */
 	struct vms_machine *machine; /* from the options, with references; may be NULL */
 	struct vms_guest *guest;
 };

@@ -68,6 +68,12 @@ static bool make_buffers(struct vms_sampler *sampler, uint64_t size, GError **er
 	return true;
 }
 
+static struct vms_budget *make_budget(void)
+{
+	const struct vms_budget_options options = { .size = sizeof(options), .percent = 5 };
+	return vms_budget_new(&options, NULL); /* cannot fail */
+}
+
 struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
 				    const struct vms_sampler_options *options, GError **error)
 {
@@ -89,6 +95,7 @@ struct vms_sampler *vms_sampler_new(const struct vms_sampler_engine *engine,
 		.guest = own.guest,
 	};
 	sampler->engine = engine;
+	sampler->config.budget = own.budget ? vms_budget_ref(own.budget) : make_budget();
 	if (own.machine)
 		vms_machine_ref(own.machine);
 	if (own.guest)
@@ -114,6 +121,7 @@ void vms_sampler_free(struct vms_sampler *sampler)
 	g_byte_array_unref(sampler->encoded);
 	g_byte_array_unref(sampler->records);
 	g_free(sampler->failure);
+	vms_budget_unref(sampler->config.budget);
 	vms_guest_unref(sampler->config.guest);
 	g_clear_pointer(&sampler->config.machine, vms_machine_unref);
 	g_mutex_clear(&sampler->lock);

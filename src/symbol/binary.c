@@ -15,7 +15,7 @@ struct vms_binary {
 	char *path;
 	uint64_t size;
 	struct vms_debug_files *debug_files; /* or NULL */
-	struct vms_binary_budget *budget;    /* or NULL */
+	struct vms_budget *budget;	     /* a part of its own; or NULL */
 	/* Only replaced under `reading`, but got without it. What was replaced stays. */
 	struct vms_elf_image *elf;	    /* NULL if it is no ELF file or its begin is missing */
 	struct vms_symbol_table *functions; /* NULL until they are asked for */
@@ -28,6 +28,7 @@ struct vms_binary {
 	GMutex lock; /* held for one read, so that stacks do not wait for functions; guards: */
 	struct vms_file_source source;
 	struct vms_file_source copy; /* of this host; empty if there is none */
+	struct vms_budget *copy_budget;
 	bool has_sought_copy;
 	void *attachment; /* see vms_binary_attachment */
 	void (*free_attachment)(void *attachment);
@@ -42,8 +43,9 @@ static void seek_copy(struct vms_binary *binary)
 	if (binary->has_sought_copy || !binary->debug_files || !elf || !elf->build_id[0])
 		return;
 	binary->has_sought_copy = true;
+	binary->copy_budget = vms_budget_new_part(binary->budget, binary->path);
 	vms_debug_files_find_copy(binary->debug_files, binary->path, elf->build_id, binary->size,
-				  &binary->copy);
+				  binary->copy_budget, &binary->copy);
 }
 
 /* Reads from the binary's own bytes, or else from a copy. The caller holds the lock. */
@@ -71,6 +73,7 @@ static struct vms_file_source noting_source(struct vms_binary *binary)
 		.size = binary->size,
 		.read = read_and_note,
 		.data = binary,
+		.budget = binary->budget,
 	};
 }
 
@@ -106,11 +109,13 @@ static bool find_separate_symbols(struct vms_binary *binary, const struct vms_fi
 	if (!binary->debug_files || !elf->build_id[0] || vms_has_all_functions(source, elf))
 		return false;
 	const enum vms_debug_answer answer =
-		vms_debug_files_find_symbols(binary->debug_files, binary->path, elf->build_id, ret);
+		vms_debug_files_find_symbols(binary->debug_files, binary->path, elf->build_id,
+					     binary->budget, ret);
 	binary->is_awaited = answer == VMS_DEBUG_PENDING;
 	return answer == VMS_DEBUG_FOUND;
 }
 
+/* Reads functions as far as the budget allows. */
 static struct vms_symbol_table *read_all_functions(struct vms_binary *binary,
 						   const struct vms_elf_image *elf)
 {
@@ -130,16 +135,9 @@ static struct vms_symbol_table *read_all_functions(struct vms_binary *binary,
 	return none;
 }
 
-/* Reads functions as far as the budget allows. The table is empty if it does not. */
-static struct vms_symbol_table *read_functions(struct vms_binary *binary,
-					       const struct vms_elf_image *elf)
+static size_t count_elf_bytes(const struct vms_elf_image *elf)
 {
-	const uint64_t begin_ns = vms_binary_budget_thread_ns();
-	struct vms_symbol_table *functions =
-		read_all_functions(binary, vms_binary_has_room(binary) ? elf : NULL);
-	vms_binary_charge(binary, vms_symbol_table_bytes(functions),
-			  vms_binary_budget_thread_ns() - begin_ns);
-	return functions;
+	return sizeof(*elf) + elf->n_sections * sizeof(Elf64_Shdr) + elf->section_names_size;
 }
 
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source)
@@ -152,11 +150,15 @@ struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source
 	binary->path = g_strdup(path);
 	binary->size = source->size;
 	binary->source = *source;
+	binary->source.budget = NULL; /* whoever reads for the tables pays */
+	binary->budget = vms_budget_new_part(source->budget, path);
 	binary->pause_ns = PAUSE_NS;
 	binary->old_elfs = g_ptr_array_new_with_free_func(free_elf);
 	binary->old_functions = g_ptr_array_new_with_free_func(unref_table);
 	binary->elf = read_elf(binary, &failure);
-	if (!binary->elf)
+	if (binary->elf && !vms_binary_keep_bytes(binary, count_elf_bytes(binary->elf)))
+		g_clear_pointer(&binary->elf, free_elf);
+	else if (!binary->elf)
 		vms_log(VMS_LOG_DEBUG, "no functions of %s: %s", path, failure->message);
 	return binary;
 }
@@ -180,7 +182,10 @@ void vms_binary_unref(struct vms_binary *binary)
 	vms_file_source_clear(&binary->copy);
 	vms_file_source_clear(&binary->source);
 	vms_debug_files_unref(binary->debug_files);
-	vms_binary_budget_unref(binary->budget);
+	vms_budget_unref(binary->copy_budget);
+	vms_budget_give_back(binary->budget, VMS_BUDGET_BYTES,
+			     vms_budget_spent(binary->budget, VMS_BUDGET_BYTES));
+	vms_budget_unref(binary->budget);
 	g_mutex_clear(&binary->reading);
 	g_mutex_clear(&binary->lock);
 	g_free(binary->path);
@@ -202,29 +207,14 @@ void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_file
 	}
 }
 
-static size_t count_elf_bytes(const struct vms_elf_image *elf)
-{
-	return sizeof(*elf) + elf->n_sections * sizeof(Elf64_Shdr) + elf->section_names_size;
-}
-
-void vms_binary_set_budget(struct vms_binary *binary, struct vms_binary_budget *budget)
-{
-	binary->budget = vms_binary_budget_ref(budget);
-	if (binary->elf && vms_binary_has_room(binary))
-		vms_binary_charge(binary, count_elf_bytes(binary->elf), 0);
-	else
-		g_clear_pointer(&binary->elf, free_elf);
-}
-
 bool vms_binary_has_room(struct vms_binary *binary)
 {
-	return !binary->budget || vms_binary_budget_has_room(binary->budget);
+	return vms_budget_has_left(binary->budget);
 }
 
-void vms_binary_charge(struct vms_binary *binary, size_t bytes, uint64_t thread_ns)
+bool vms_binary_keep_bytes(struct vms_binary *binary, size_t bytes)
 {
-	if (binary->budget)
-		vms_binary_budget_charge(binary->budget, bytes, thread_ns);
+	return vms_budget_take(binary->budget, VMS_BUDGET_BYTES, bytes);
 }
 
 const char *vms_binary_path(const struct vms_binary *binary)
@@ -254,7 +244,7 @@ struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary)
 {
 	g_mutex_lock(&binary->reading);
 	if (!binary->functions) {
-		__atomic_store_n(&binary->functions, read_functions(binary, binary->elf),
+		__atomic_store_n(&binary->functions, read_all_functions(binary, binary->elf),
 				 __ATOMIC_RELEASE);
 		binary->next_ns = vms_clock_now_ns() + binary->pause_ns;
 	}
@@ -293,7 +283,7 @@ static bool read_again(struct vms_binary *binary)
 {
 	binary->is_missing = false;
 	struct vms_elf_image *elf = read_elf(binary, NULL);
-	struct vms_symbol_table *functions = elf ? read_functions(binary, elf) : NULL;
+	struct vms_symbol_table *functions = elf ? read_all_functions(binary, elf) : NULL;
 	if (functions &&
 	    (is_more(binary, elf) ||
 	     vms_symbol_table_count(functions) > vms_symbol_table_count(binary->functions))) {

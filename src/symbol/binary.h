@@ -7,13 +7,16 @@
  */
 #pragma once
 
-#include "symbol/binary_budget.h"
 #include "symbol/debug_files.h"
 #include <vmscope/symbol.h>
 
 typedef struct vms_binary vms_binary;
 
-/* Makes a binary. `path` is for messages, and copied. Takes the source. */
+/*
+ * Makes a binary. `path` is for messages, and copied. Takes the source. A part of the source's
+ * budget pays for all that is read and kept. When that is used up, the binary has what was read
+ * until then.
+ */
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source);
 struct vms_binary *vms_binary_ref(struct vms_binary *binary);
 void vms_binary_unref(struct vms_binary *binary);
@@ -25,14 +28,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_binary, vms_binary_unref)
  */
 void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_files *files);
 
-/*
- * Its tables count to a budget, which is referenced. If that has no room any more, the binary has
- * no functions, and no headers if they were not counted yet. Call it before the binary is used.
- */
-void vms_binary_set_budget(struct vms_binary *binary, struct vms_binary_budget *budget);
-/* As those of binary_budget.h, for what others keep with the binary. */
+/* True if the budget has something left. */
 bool vms_binary_has_room(struct vms_binary *binary);
-void vms_binary_charge(struct vms_binary *binary, size_t bytes, uint64_t thread_ns);
+/* Takes bytes that others keep with the binary. False if there is no room for them. */
+bool vms_binary_keep_bytes(struct vms_binary *binary, size_t bytes);
 
 const char *vms_binary_path(const struct vms_binary *binary);
 /* Returns the size of the file in bytes. */

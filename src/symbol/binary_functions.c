@@ -18,6 +18,10 @@
 #define PLT_LIMIT	 (4u << 20) /* bytes of one section */
 #define DEBUGDATA_LIMIT	 (64u << 20)
 #define DEBUGDATA_MEMORY (UINT64_C(128) << 20)
+/* What a symbol costs, beside its name: to be looked at, to be named and sorted in, to be kept. */
+#define STEPS_OF_SYMBOL	  1
+#define STEPS_OF_FUNCTION 32
+#define BYTES_OF_FUNCTION 48
 
 struct reading {
 	const struct vms_file_source *source;
@@ -57,12 +61,27 @@ static bool find_code_offset(const struct vms_elf_image *elf, uint64_t address, 
 	return false;
 }
 
+/* Pays for a function. To make a mangled name readable costs some steps for each of its bytes. */
+static bool pay_function(struct reading *reading, const char *name)
+{
+	const bool is_mangled = name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+	const size_t length = strlen(name);
+	return vms_budget_step(reading->source->budget,
+			       STEPS_OF_FUNCTION + (is_mangled ? 2 * length : length / 8)) &&
+	       vms_budget_take(reading->source->budget, VMS_BUDGET_BYTES,
+			       BYTES_OF_FUNCTION + length);
+}
+
 static void add_function(struct reading *reading, const char *name, uint64_t address, uint64_t size,
 			 char type)
 {
 	uint64_t offset;
 	if (reading->name_bytes > NAMES_LIMIT || !find_code_offset(reading->elf, address, &offset))
 		return;
+	if (!pay_function(reading, name)) {
+		reading->name_bytes = NAMES_LIMIT + 1; /* the next ones are not looked at */
+		return;
+	}
 	/* Programs are linked with "fopen@@GLIBC_2.34": the name is what is before the version. */
 	const char *version = strstr(name, "@@");
 	g_autofree char *own =
@@ -96,7 +115,9 @@ static void add_present_functions(struct reading *reading, const struct vms_file
 				  const struct vms_file_table *strings, bool internal, bool local)
 {
 	Elf64_Sym symbol;
-	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size &&
+			      vms_budget_step(reading->source->budget, STEPS_OF_SYMBOL);
+	     at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
 		if (!is_function(&symbol) || !vms_file_table_has(symbols, at, sizeof(symbol)))
 			continue;
@@ -122,11 +143,13 @@ static int compare_bodies(const void *a, const void *b)
 }
 
 /* Lists the bodies of all functions, by address. Each ends where those before it end, too. */
-static GArray *list_bodies(const struct vms_file_table *symbols)
+static GArray *list_bodies(const struct vms_file_table *symbols, struct vms_budget *budget)
 {
 	GArray *bodies = g_array_new(FALSE, FALSE, sizeof(struct body));
 	Elf64_Sym symbol;
-	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size &&
+			      vms_budget_step(budget, STEPS_OF_SYMBOL);
+	     at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
 		const struct body body = { symbol.st_value, symbol.st_value + symbol.st_size };
 		if (is_function(&symbol) && body.end > body.begin)
@@ -171,9 +194,12 @@ static bool is_inner_name(const char *name, bool is_local)
 static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
 		       const struct vms_file_table *symbols, const struct vms_file_table *strings)
 {
-	g_autoptr(GArray) bodies = list_bodies(symbols);
+	struct vms_budget *budget = reading->source->budget;
+	g_autoptr(GArray) bodies = list_bodies(symbols, budget);
 	Elf64_Sym symbol;
-	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size; at += sizeof(symbol)) {
+	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size &&
+			      vms_budget_step(budget, STEPS_OF_SYMBOL);
+	     at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
 		if (!is_label(&symbol, elf) || !vms_file_table_has(symbols, at, sizeof(symbol)) ||
 		    is_in_body(bodies, symbol.st_value))
@@ -247,9 +273,14 @@ static uint8_t *read_debugdata(const struct reading *reading, size_t *size)
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
 	if (!packed)
 		return NULL;
+	struct vms_budget *budget = reading->source->budget;
+	const uint64_t steps = vms_budget_left(budget, VMS_BUDGET_STEPS);
+	const uint64_t limit = MIN(DEBUGDATA_LIMIT, MIN(steps, DEBUGDATA_LIMIT) * 6);
 	uint8_t *bytes = g_malloc(DEBUGDATA_LIMIT); /* pages that are not used cost nothing */
-	if (lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used, section->sh_size, bytes,
-				      size, DEBUGDATA_LIMIT) == LZMA_OK)
+	const bool is_done = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used,
+						       section->sh_size, bytes, size,
+						       limit) == LZMA_OK;
+	if (vms_budget_step(budget, VMS_STEPS_OF_DECOMPRESSING(is_done ? *size : limit)) && is_done)
 		return g_realloc(bytes, *size + 1);
 	g_free(bytes);
 	return NULL;
@@ -263,6 +294,7 @@ static void add_debugdata(struct reading *reading)
 	if (!bytes)
 		return;
 	struct vms_file_source source = vms_file_source_of_memory(bytes, size);
+	source.budget = reading->source->budget;
 	if (vms_elf_image_read(&source, &elf, NULL))
 		add_symtab(reading, &source, &elf);
 	vms_elf_image_clear(&elf);
@@ -337,7 +369,7 @@ static uint64_t count_by_gnu_hash(const struct vms_file_source *source, uint64_t
 	g_autofree uint8_t *bytes =
 		read_bytes(source, buckets, (uint64_t)header[0] * sizeof(uint32_t));
 	uint32_t last = 0, first;
-	for (uint32_t i = 0; bytes && i < header[0]; i++) {
+	for (uint32_t i = 0; bytes && i < header[0] && vms_budget_step(source->budget, 1); i++) {
 		memcpy(&first, bytes + i * sizeof(first), sizeof(first));
 		last = MAX(last, first);
 	}
@@ -381,7 +413,9 @@ static void list_slots(const struct vms_file_source *source, uint64_t offset, ui
 	if (offset == 0 || size / sizeof(Elf64_Rela) > SYMBOLS_LIMIT)
 		return;
 	g_autofree uint8_t *bytes = read_bytes(source, offset, size);
-	for (uint64_t i = 0; bytes && i < size / sizeof(Elf64_Rela); i++) {
+	for (uint64_t i = 0; bytes && i < size / sizeof(Elf64_Rela) &&
+			     vms_budget_step(source->budget, STEPS_OF_SYMBOL);
+	     i++) {
 		Elf64_Rela relocation;
 		memcpy(&relocation, bytes + i * sizeof(relocation), sizeof(relocation));
 		const struct slot slot = { relocation.r_offset,
@@ -471,8 +505,9 @@ static void add_plt_section(struct reading *reading, const struct place *place, 
 	guint left = slots->len; /* a section jumps by each slot once */
 	g_autofree uint8_t *bytes =
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
-	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0 };
-	for (uint64_t at = 0; at < code.size && left > 0; at += is_x86 ? 1 : 4) {
+	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0,
+					reading->source->budget };
+	for (uint64_t at = 0; at < code.size && left > 0 && vms_budget_step(code.budget, 1); at += is_x86 ? 1 : 4) {
 		uint64_t slot = 0;
 		if (!(is_x86 ? decode_x86_jump : decode_aarch64_jump)(code, at, section->sh_addr,
 								      &slot))

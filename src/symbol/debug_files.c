@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/debug_files.h"
 #include "base/clock.h"
-#include "base/open_below.h"
+#include "base/foreign_file.h"
 #include "base/options.h"
 #include "symbol/debuginfod.h"
 #include <string.h>
@@ -14,6 +14,7 @@ struct vms_debug_files {
 	gatomicrefcount refs;
 	char *sysroot;
 	char **folders;
+	struct vms_foreign_files *foreign;
 	GMutex lock;			/* guards all that follows */
 	struct vms_debuginfod *servers; /* NULL: nobody is asked */
 	GHashTable *told;		/* paths of files with another build id */
@@ -44,6 +45,7 @@ struct vms_debug_files *vms_debug_files_new(const struct vms_debug_files_options
 	g_mutex_init(&files->lock);
 	files->sysroot = g_strdup(chosen.sysroot);
 	files->folders = g_strdupv((char **)(chosen.folders ?: default_folders));
+	files->foreign = vms_foreign_files_new(chosen.budget);
 	files->servers = chosen.asks_servers ? vms_debuginfod_new() : NULL;
 	files->told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	return files;
@@ -60,6 +62,7 @@ void vms_debug_files_unref(struct vms_debug_files *files)
 	if (!files || !g_atomic_ref_count_dec(&files->refs))
 		return;
 	vms_debuginfod_free(files->servers);
+	vms_foreign_files_unref(files->foreign);
 	g_hash_table_unref(files->told);
 	g_strfreev(files->folders);
 	g_free(files->sysroot);
@@ -87,12 +90,17 @@ static bool is_first_time(struct vms_debug_files *files, const char *path)
 
 /* Opens `path` below `root`, if it has the build id. */
 static bool open_file(struct vms_debug_files *files, const char *root, const char *path,
-		      const char *build_id, struct vms_separate_symbols *ret)
+		      const char *build_id, struct vms_budget *budget,
+		      struct vms_separate_symbols *ret)
 {
-	const int fd = vms_open_below(root, path);
-	if (fd < 0 || !vms_file_source_of_fd(fd, &ret->source))
-		return false;
+	const struct vms_foreign_name name = { .root = root, .path = path };
 	g_autoptr(GError) failure = NULL;
+	int number;
+	struct vms_foreign_file *file =
+		vms_foreign_files_open(files->foreign, &name, budget, &number);
+	if (!file)
+		return false;
+	ret->source = vms_file_source_of_foreign(file, budget);
 	const bool is_elf = vms_elf_image_read(&ret->source, &ret->elf, &failure);
 	if (is_elf && strcmp(ret->elf.build_id, build_id) == 0)
 		return true;
@@ -114,9 +122,10 @@ static bool has_symbols(const struct vms_elf_image *elf)
 }
 
 static bool open_symbols(struct vms_debug_files *files, const char *root, const char *path,
-			 const char *build_id, struct vms_separate_symbols *ret)
+			 const char *build_id, struct vms_budget *budget,
+			 struct vms_separate_symbols *ret)
 {
-	if (!open_file(files, root, path, build_id, ret))
+	if (!open_file(files, root, path, build_id, budget, ret))
 		return false;
 	if (has_symbols(&ret->elf))
 		return true;
@@ -136,30 +145,31 @@ static char *name_by_build_id(const char *folder, const char *build_id)
 }
 
 static bool find_in_sysroot(struct vms_debug_files *files, const char *path, const char *build_id,
-			    struct vms_separate_symbols *ret)
+			    struct vms_budget *budget, struct vms_separate_symbols *ret)
 {
 	if (!files->sysroot)
 		return false;
 	g_autofree char *name = name_by_build_id("", build_id);
 	g_autofree char *by_id = g_build_filename(DEFAULT_FOLDER, name, NULL);
 	g_autofree char *by_path = g_strconcat(DEFAULT_FOLDER, path, ".debug", NULL);
-	return open_symbols(files, files->sysroot, path, build_id, ret) ||
-	       open_symbols(files, files->sysroot, by_id, build_id, ret) ||
-	       open_symbols(files, files->sysroot, by_path, build_id, ret);
+	return open_symbols(files, files->sysroot, path, build_id, budget, ret) ||
+	       open_symbols(files, files->sysroot, by_id, build_id, budget, ret) ||
+	       open_symbols(files, files->sysroot, by_path, build_id, budget, ret);
 }
 
 static bool find_in_folders(struct vms_debug_files *files, const char *build_id,
-			    struct vms_separate_symbols *ret)
+			    struct vms_budget *budget, struct vms_separate_symbols *ret)
 {
 	for (char **folder = files->folders; *folder; folder++) {
 		g_autofree char *name = name_by_build_id(*folder, build_id);
-		if (open_symbols(files, *folder, name, build_id, ret))
+		if (open_symbols(files, *folder, name, build_id, budget, ret))
 			return true;
 	}
 	return false;
 }
 
 static enum vms_debug_answer query_servers(struct vms_debug_files *files, const char *build_id,
+					   struct vms_budget *budget,
 					   struct vms_separate_symbols *ret)
 {
 	const char *found;
@@ -171,26 +181,29 @@ static enum vms_debug_answer query_servers(struct vms_debug_files *files, const 
 	g_mutex_unlock(&files->lock);
 	if (answer == VMS_DEBUGINFOD_PENDING)
 		return VMS_DEBUG_PENDING;
-	return path && open_symbols(files, "/", path, build_id, ret) ? VMS_DEBUG_FOUND
+	return path && open_symbols(files, "/", path, build_id, budget, ret) ? VMS_DEBUG_FOUND
 								     : VMS_DEBUG_MISSING;
 }
 
 enum vms_debug_answer vms_debug_files_find_symbols(struct vms_debug_files *files, const char *path,
 						   const char *build_id,
+						   struct vms_budget *budget,
 						   struct vms_separate_symbols *ret)
 {
 	if (strlen(build_id) < 3)
 		return VMS_DEBUG_MISSING;
-	if (find_in_sysroot(files, path, build_id, ret) || find_in_folders(files, build_id, ret))
+	if (find_in_sysroot(files, path, build_id, budget, ret) ||
+	    find_in_folders(files, build_id, budget, ret))
 		return VMS_DEBUG_FOUND;
-	return query_servers(files, build_id, ret);
+	return query_servers(files, build_id, budget, ret);
 }
 
 bool vms_debug_files_find_copy(struct vms_debug_files *files, const char *path,
-			       const char *build_id, uint64_t size, struct vms_file_source *ret)
+			       const char *build_id, uint64_t size, struct vms_budget *budget,
+			       struct vms_file_source *ret)
 {
 	struct vms_separate_symbols copy;
-	if (!files->sysroot || !open_file(files, files->sysroot, path, build_id, &copy))
+	if (!files->sysroot || !open_file(files, files->sysroot, path, build_id, budget, &copy))
 		return false;
 	vms_elf_image_clear(&copy.elf);
 	*ret = copy.source;
@@ -198,6 +211,11 @@ bool vms_debug_files_find_copy(struct vms_debug_files *files, const char *path,
 		return true;
 	vms_file_source_clear(ret); /* it was stripped, or the guest's was: offsets may differ */
 	return false;
+}
+
+struct vms_foreign_files *vms_debug_files_foreign(struct vms_debug_files *files)
+{
+	return files->foreign;
 }
 
 /* ---- waiting ---------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #error "headers are used as they lie in the file"
 #endif
 
-#define NOTES_LIMIT	    (64u << 10) /* bytes of a segment of notes */
 #define SECTION_NAMES_LIMIT (1u << 20)
 
 static bool check_header(const Elf64_Ehdr *header, GError **error)
@@ -18,51 +17,6 @@ static bool check_header(const Elf64_Ehdr *header, GError **error)
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED, "not a 64-bit ELF file");
 	return false;
-}
-
-/* ---- build id --------------------------------------------------------- */
-
-static void write_hex(struct vms_bytes bytes, char *ret)
-{
-	for (size_t i = 0; i < bytes.size; i++)
-		g_snprintf(ret + 2 * i, 3, "%02x", bytes.data[i]);
-}
-
-/* Finds NT_GNU_BUILD_ID among the notes. */
-static bool find_build_id(struct vms_bytes notes, char *ret)
-{
-	uint64_t at = 0;
-	Elf64_Nhdr note;
-	struct vms_bytes part;
-	while (vms_bytes_slice(notes, at, sizeof(note), &part)) {
-		memcpy(&note, part.data, sizeof(note));
-		const uint64_t name = at + sizeof(note);
-		const uint64_t desc = name + ((uint64_t)note.n_namesz + 3) / 4 * 4;
-		if (!vms_bytes_has(notes, desc, note.n_descsz))
-			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
-		    memcmp(notes.data + name, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0 &&
-		    note.n_descsz <= VMS_BUILD_ID_MAX) {
-			write_hex((struct vms_bytes) { notes.data + desc, note.n_descsz }, ret);
-			return true;
-		}
-		at = desc + ((uint64_t)note.n_descsz + 3) / 4 * 4;
-	}
-	return false;
-}
-
-static void read_build_id(const struct vms_file_source *source, struct vms_elf_image *image)
-{
-	for (unsigned i = 0; i < image->n_segments; i++) {
-		const Elf64_Phdr *segment = &image->segments[i];
-		if (segment->p_type != PT_NOTE || segment->p_filesz > NOTES_LIMIT)
-			continue;
-		g_autofree uint8_t *notes = g_malloc(segment->p_filesz + 1);
-		const struct vms_bytes bytes = { notes, segment->p_filesz };
-		if (vms_file_source_read(source, segment->p_offset, notes, bytes.size) &&
-		    find_build_id(bytes, image->build_id))
-			return;
-	}
 }
 
 /* ---- sections --------------------------------------------------------- */
@@ -121,7 +75,7 @@ bool vms_elf_image_read(const struct vms_file_source *source, struct vms_elf_ima
 			    "the program headers are not in memory");
 		return false;
 	}
-	read_build_id(source, ret);
+	vms_build_id_find(source, ret->build_id);
 	read_sections(source, &header, ret);
 	return true;
 }

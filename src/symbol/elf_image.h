@@ -5,13 +5,12 @@
  */
 #pragma once
 
-#include "base/file_source.h"
+#include "symbol/build_id.h"
 #include <elf.h>
 #include <vmscope/error.h>
 
 #define VMS_ELF_SEGMENTS_LIMIT 64 /* real files have about a dozen */
 #define VMS_ELF_SECTIONS_LIMIT 4096
-#define VMS_BUILD_ID_MAX       64 /* bytes; usually 20 */
 
 struct vms_elf_image {
 	uint16_t machine; /* EM_X86_64 … */

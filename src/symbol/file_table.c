@@ -8,8 +8,10 @@ void vms_file_table_read(const struct vms_file_source *source, uint64_t offset, 
 {
 	uint64_t first;
 	*ret = (struct vms_file_table) { .offset = offset, .size = size };
-	if (size == 0 || offset > source->size || size > source->size - offset)
+	if (size == 0 || offset > source->size || size > source->size - offset ||
+	    !vms_budget_take(source->budget, VMS_BUDGET_BYTES, size))
 		return;
+	ret->budget = source->budget;
 	ret->bytes = g_malloc0(size + 1); /* one byte more ends the last text */
 	ret->has = g_malloc0(size / VMS_FILE_BLOCK + 2);
 	ret->is_whole = vms_file_source_read_present(source, offset, ret->bytes, size, ret->has,
@@ -18,6 +20,8 @@ void vms_file_table_read(const struct vms_file_source *source, uint64_t offset, 
 
 void vms_file_table_clear(struct vms_file_table *table)
 {
+	if (table->bytes)
+		vms_budget_give_back(table->budget, VMS_BUDGET_BYTES, table->size);
 	g_free(table->bytes);
 	g_free(table->has);
 }

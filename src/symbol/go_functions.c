@@ -61,7 +61,8 @@ static bool find_relocated(const struct vms_file_source *source, const struct vm
 	if (!section || section->sh_type != SHT_RELA || section->sh_size > RELOCATIONS_LIMIT)
 		return false;
 	vms_file_table_read(source, section->sh_offset, section->sh_size, &table);
-	for (uint64_t at = 0; table.bytes && !found && at + sizeof(relocation) <= table.size;
+	for (uint64_t at = 0; table.bytes && !found && at + sizeof(relocation) <= table.size &&
+			      vms_budget_step(source->budget, 1);
 	     at += sizeof(relocation)) {
 		memcpy(&relocation, table.bytes + at, sizeof(relocation));
 		found = relocation.r_offset == address && relocation.r_addend != 0;
@@ -119,7 +120,7 @@ void vms_go_functions_each(const struct vms_file_source *source, const struct vm
 			    section->sh_size - header.functions, &functions);
 	vms_file_table_read(source, section->sh_offset + header.names, header.units - header.names,
 			    &names);
-	for (uint64_t i = 0; i < header.n_functions; i++) {
+	for (uint64_t i = 0; i < header.n_functions && vms_budget_step(source->budget, 1); i++) {
 		struct go_line line;
 		uint32_t end; /* the next function's entry; half a line behind the last one */
 		if (!get_line(&functions, i, &line) ||

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads symbols (by libelf) and source lines (by libdwfl) from ELF files. The lines are opened when
- * they are first asked for.
+ * Reads symbols (by libelf) and source lines (by libdw) from ELF files. The lines are opened when
+ * they are first asked for. No file is mapped: its owner may cut it at any time.
  */
 #include <vmscope/symbol.h>
 
-#include "base/open_below.h"
+#include "base/foreign_file.h"
 #include "symbol/lines.h"
+#include "symbol/symbol_file.h"
 
 #include <elfutils/libdw.h>
-#include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -21,18 +21,23 @@
 #define NAME_BYTES_LIMIT (UINT64_C(512) << 20)
 /* Largest number of segments with code. Real files have one or two. */
 #define CODE_LIMIT 64
+/* What a symbol costs, beside its name. */
+#define STEPS_OF_SYMBOL 4
+#define BYTES_OF_SYMBOL 40
 
 struct vms_symbol_file {
 	char *path;
 	char *module; /* the file's name, without folders */
 	int fd;
 	Elf *elf;
+	struct vms_budget *budget;	/* NULL: the user has named the file */
+	uint64_t kept;			/* bytes of the budget */
 	uint64_t base, end;		/* bounds of the loaded segments, as the file has them */
 	uint64_t bias;			/* is added to the file's addresses */
 	struct vms_symbol_table *table; /* its addresses include the bias */
 	GMutex lock;			/* guards all that follows: libdw is not thread-safe */
-	Dwfl *dwfl;			/* NULL until lines are first asked for */
-	Dwfl_Module *dwarf;		/* NULL although `dwfl` is set: the file has no lines */
+	bool has_sought_lines;
+	Dwarf *dwarf; /* NULL: lines were not asked for, or the file has none */
 };
 
 /* ---- symbols ---------------------------------------------------------- */
@@ -85,7 +90,16 @@ static char get_symbol_type(Elf *elf, const GElf_Sym *symbol)
 	return is_code ? (is_local ? 't' : 'T') : (is_local ? 'd' : 'D');
 }
 
-/* Adds the symbols of a pass. False if their names exceed NAME_BYTES_LIMIT. */
+/* Takes bytes of the budget for as long as the file is open. */
+static bool keep_bytes(struct vms_symbol_file *file, uint64_t bytes)
+{
+	if (!vms_budget_take(file->budget, VMS_BUDGET_BYTES, bytes))
+		return false;
+	file->kept += bytes;
+	return true;
+}
+
+/* Adds the symbols of a pass. False if their names exceed NAME_BYTES_LIMIT, or the budget. */
 static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf_Shdr *header,
 			enum symbol_pass pass, uint64_t *name_bytes)
 {
@@ -93,13 +107,18 @@ static bool add_symbols(struct vms_symbol_file *file, Elf_Data *data, const GElf
 	size_t n = size ? MIN(data->d_size / size, INT_MAX) : 0;
 	for (size_t i = 0; i < n; i++) {
 		GElf_Sym symbol;
+		if (!vms_budget_step(file->budget, STEPS_OF_SYMBOL))
+			return false;
 		if (!gelf_getsym(data, (int)i, &symbol) || !belongs_to_pass(&symbol, pass))
 			continue;
 		const char *name = elf_strptr(file->elf, header->sh_link, symbol.st_name);
 		if (!name || !*name)
 			continue;
-		*name_bytes += strlen(name) + 1;
-		if (*name_bytes > NAME_BYTES_LIMIT)
+		const size_t size_of_name = strlen(name) + 1;
+		*name_bytes += size_of_name;
+		if (*name_bytes > NAME_BYTES_LIMIT ||
+		    !vms_budget_step(file->budget, VMS_STEPS_OF_BYTES(size_of_name)) ||
+		    !keep_bytes(file, BYTES_OF_SYMBOL + size_of_name))
 			return false;
 		vms_symbol_table_add(file->table, name, symbol.st_value + file->bias,
 				     symbol.st_size, get_symbol_type(file->elf, &symbol));
@@ -145,6 +164,13 @@ static void add_bounds(struct vms_symbol_file *file)
 	}
 }
 
+static bool set_budget_error(const struct vms_symbol_file *file, GError **error)
+{
+	g_autofree char *action = g_strdup_printf("cannot read the symbols of %s", file->path);
+	vms_budget_set_error(file->budget, action, error);
+	return false;
+}
+
 /* Reads the symbols anew, with the present bias. */
 static bool load_table(struct vms_symbol_file *file, GError **error)
 {
@@ -156,6 +182,8 @@ static bool load_table(struct vms_symbol_file *file, GError **error)
 	for (enum symbol_pass pass = 0; data && pass < N_PASSES; pass++) {
 		if (add_symbols(file, data, &header, pass, &name_bytes))
 			continue;
+		if (name_bytes <= NAME_BYTES_LIMIT)
+			return set_budget_error(file, error);
 		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
 			    "cannot read the symbols of %s: their names add up to more than "
 			    "%" G_GUINT64_FORMAT " bytes",
@@ -193,8 +221,43 @@ static bool check_elf(struct vms_symbol_file *file, GError **error)
 	return true;
 }
 
-/* Opens the file behind `fd`. Takes ownership of `fd`, also if it fails. */
-static struct vms_symbol_file *open_fd(int fd, const char *path, GError **error)
+/* Returns how many bytes libelf and libdw allocate for a section. */
+static uint64_t get_section_bytes(Elf_Scn *section, const GElf_Shdr *header)
+{
+	GElf_Chdr packed;
+	const bool is_packed =
+		(header->sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &packed);
+	if (header->sh_type == SHT_NOBITS)
+		return 0;
+	return header->sh_size + (is_packed ? MIN(packed.ch_size, UINT64_MAX / 2) : 0);
+}
+
+/*
+ * Takes room for all sections. A section of a small file may be large, as it may be compressed, or a
+ * hole. The libraries do not ask.
+ */
+static bool keep_sections(struct vms_symbol_file *file)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	while (file->budget && (section = elf_nextscn(file->elf, section))) {
+		const char *name = NULL;
+		size_t names;
+		if (!gelf_getshdr(section, &header) || !vms_budget_step(file->budget, 1))
+			return false;
+		if (elf_getshdrstrndx(file->elf, &names) == 0)
+			name = elf_strptr(file->elf, names, header.sh_name);
+		/* An old way to compress, which nobody needs here. */
+		if (name && g_str_has_prefix(name, ".zdebug"))
+			return false;
+		if (!keep_bytes(file, get_section_bytes(section, &header)))
+			return false;
+	}
+	return true;
+}
+
+struct vms_symbol_file *vms_symbol_file_open_fd(int fd, const char *path, struct vms_budget *budget,
+						GError **error)
 {
 	elf_version(EV_CURRENT);
 	g_autoptr(vms_symbol_file) file = g_new0(struct vms_symbol_file, 1);
@@ -202,45 +265,74 @@ static struct vms_symbol_file *open_fd(int fd, const char *path, GError **error)
 	file->path = g_strdup(path);
 	file->module = g_path_get_basename(path);
 	file->fd = fd;
+	file->budget = budget ? vms_budget_ref(budget) : NULL;
 	file->elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!check_elf(file, error))
 		return NULL;
+	if (!keep_sections(file)) {
+		set_budget_error(file, error);
+		return NULL;
+	}
 	find_segment_bounds(file->elf, &file->base, &file->end);
 	if (!load_table(file, error))
 		return NULL;
 	return g_steal_pointer(&file);
 }
 
-static struct vms_symbol_file *report_open_failure(const char *path, GError **error)
+static void set_open_error(const char *path, int number, GError **error)
 {
 	g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot open symbol file %s: %s", path,
-		    g_strerror(errno));
-	return NULL;
+		    g_strerror(number));
 }
 
 struct vms_symbol_file *vms_symbol_file_open(const char *path, GError **error)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? report_open_failure(path, error) : open_fd(fd, path, error);
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		return vms_symbol_file_open_fd(fd, path, NULL, error);
+	set_open_error(path, errno, error);
+	return NULL;
+}
+
+struct vms_symbol_file *vms_symbol_file_open_foreign(struct vms_foreign_files *files,
+						     const struct vms_foreign_name *name,
+						     struct vms_budget *budget, GError **error)
+{
+	g_autofree char *whole = g_build_filename(name->root ?: "/", name->path, NULL);
+	int number;
+	struct vms_foreign_file *file = vms_foreign_files_open(files, name, budget, &number);
+	const int fd = file ? vms_foreign_file_copy(
+				      file, vms_budget_left(budget, VMS_BUDGET_BYTES))
+			    : -1;
+	if (file && fd < 0)
+		number = EIO;
+	vms_foreign_file_close(file);
+	if (fd >= 0)
+		return vms_symbol_file_open_fd(fd, whole, budget, error);
+	set_open_error(whole, number, error);
+	return NULL;
 }
 
 struct vms_symbol_file *vms_symbol_file_open_below(const char *root, const char *path,
 						   GError **error)
 {
-	g_autofree char *whole = g_build_filename(root, path, NULL);
-	const int fd = vms_open_below(root, path);
-	return fd < 0 ? report_open_failure(whole, error) : open_fd(fd, whole, error);
+	const struct vms_foreign_name name = { .root = root, .path = path };
+	struct vms_foreign_files *files = vms_foreign_files_new(NULL);
+	struct vms_symbol_file *file = vms_symbol_file_open_foreign(files, &name, NULL, error);
+	vms_foreign_files_unref(files);
+	return file;
 }
 
 void vms_symbol_file_close(struct vms_symbol_file *file)
 {
 	if (!file)
 		return;
-	if (file->dwfl)
-		dwfl_end(file->dwfl);
+	dwarf_end(file->dwarf);
 	vms_symbol_table_unref(file->table);
 	elf_end(file->elf);
 	close(file->fd);
+	vms_budget_give_back(file->budget, VMS_BUDGET_BYTES, file->kept);
+	vms_budget_unref(file->budget);
 	g_mutex_clear(&file->lock);
 	g_free(file->module);
 	g_free(file->path);
@@ -331,60 +423,52 @@ struct vms_symbol_table *vms_symbol_file_offsets(const struct vms_symbol_file *f
 
 /* ---- source lines ----------------------------------------------------- */
 
-/*
- * Finds nothing. Lines are read from the file itself; libdwfl must not search elsewhere, least of
- * all over the network.
- */
-static int find_no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-			     const char *path, const char *link, GElf_Word crc, char **ret)
+/* Begins to read lines, from the file itself alone. The caller holds the lock. */
+static void open_lines(struct vms_symbol_file *file)
 {
-	(void)module, (void)data, (void)name, (void)base, (void)path, (void)link, (void)crc;
-	(void)ret;
-	return -1;
+	if (!file->has_sought_lines)
+		file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+	file->has_sought_lines = true;
 }
 
-static void open_dwarf(struct vms_symbol_file *file)
+/* Gets the next compilation unit. `*at` is 0 at first. */
+static bool next_unit(struct vms_symbol_file *file, Dwarf_Off *at, Dwarf_Die *ret)
 {
-	static const Dwfl_Callbacks callbacks = {
-		.find_elf = dwfl_build_id_find_elf,
-		.find_debuginfo = find_no_debuginfo,
-		.section_address = dwfl_offline_section_address,
-	};
-	file->dwfl = dwfl_begin(&callbacks);
-	if (!file->dwfl)
-		return;
-	dwfl_report_begin(file->dwfl);
-	file->dwarf = dwfl_report_offline(file->dwfl, file->module, file->path, -1);
-	dwfl_report_end(file->dwfl, NULL, NULL);
+	Dwarf_Off next;
+	size_t size;
+	if (dwarf_nextcu(file->dwarf, *at, &next, &size, NULL, NULL, NULL) != 0 ||
+	    !dwarf_offdie(file->dwarf, *at + size, ret))
+		return false;
+	*at = next;
+	return true;
 }
 
 /*
- * Finds the compilation unit of an address. `*bias` is what libdwfl adds to the file's addresses.
- * .debug_aranges tells the unit. clang does not write that section; then every unit is asked, which
- * is slow.
+ * Finds the compilation unit of an address. .debug_aranges tells it. clang does not write that
+ * section; then every unit is asked, which is slow.
  */
-static Dwarf_Die *find_unit(Dwfl_Module *module, Dwarf_Addr address, Dwarf_Addr *bias)
+static bool find_unit(struct vms_symbol_file *file, Dwarf_Addr address, Dwarf_Die *ret)
 {
-	Dwarf_Die *unit = dwfl_module_addrdie(module, address, bias);
 	Dwarf_Aranges *ranges;
+	Dwarf_Off at = 0;
 	size_t n = 0;
-	if (unit || (!dwarf_getaranges(dwfl_module_getdwarf(module, bias), &ranges, &n) && n > 0))
-		return unit;
-	while ((unit = dwfl_module_nextcu(module, unit, bias)))
-		if (dwarf_haspc(unit, address - *bias) > 0)
-			return unit;
-	return NULL;
+	if (dwarf_addrdie(file->dwarf, address, ret))
+		return true;
+	if (dwarf_getaranges(file->dwarf, &ranges, &n) == 0 && n > 0)
+		return false;
+	while (vms_budget_has_left(file->budget) && next_unit(file, &at, ret))
+		if (dwarf_haspc(ret, address) > 0)
+			return true;
+	return false;
 }
 
 static bool find_line(struct vms_symbol_file *file, uint64_t va, const char **source,
 		      unsigned *line)
 {
-	Dwarf_Addr bias;
-	if (!file->dwarf || !dwfl_module_getdwarf(file->dwarf, &bias))
+	Dwarf_Die unit;
+	if (!file->dwarf || !find_unit(file, va - file->bias, &unit))
 		return false;
-	Dwarf_Addr address = va - file->bias + bias;
-	Dwarf_Die *unit = find_unit(file->dwarf, address, &bias);
-	Dwarf_Line *found = unit ? dwarf_getsrc_die(unit, address - bias) : NULL;
+	Dwarf_Line *found = dwarf_getsrc_die(&unit, va - file->bias);
 	const char *name = found ? dwarf_linesrc(found, NULL, NULL) : NULL;
 	int number = 0;
 	if (!name || dwarf_lineno(found, &number) || number < 0)
@@ -397,10 +481,13 @@ static bool find_line(struct vms_symbol_file *file, uint64_t va, const char **so
 bool vms_symbol_file_line(struct vms_symbol_file *file, uint64_t va, const char **source,
 			  unsigned *line)
 {
+	if (!vms_budget_has_left(file->budget))
+		return false;
 	g_mutex_lock(&file->lock);
-	if (!file->dwfl)
-		open_dwarf(file);
+	const uint64_t begin_ns = vms_budget_thread_ns();
+	open_lines(file);
 	bool found = find_line(file, va, source, line);
+	vms_budget_step_ns(file->budget, vms_budget_thread_ns() - begin_ns);
 	g_mutex_unlock(&file->lock);
 	return found;
 }
@@ -436,13 +523,11 @@ static void each_line_of_unit(const struct vms_symbol_file *file, Dwarf_Die *uni
 
 void vms_symbol_file_each_line(struct vms_symbol_file *file, each_line each, void *data)
 {
-	Dwarf_Addr bias;
+	Dwarf_Off at = 0;
+	Dwarf_Die unit;
 	g_mutex_lock(&file->lock);
-	if (!file->dwfl)
-		open_dwarf(file);
-	Dwarf *dwarf = file->dwarf ? dwfl_module_getdwarf(file->dwarf, &bias) : NULL;
-	Dwarf_Die *unit = NULL;
-	while (dwarf && (unit = dwfl_module_nextcu(file->dwarf, unit, &bias)))
-		each_line_of_unit(file, unit, each, data);
+	open_lines(file);
+	while (file->dwarf && next_unit(file, &at, &unit))
+		each_line_of_unit(file, &unit, each, data);
 	g_mutex_unlock(&file->lock);
 }

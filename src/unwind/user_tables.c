@@ -82,7 +82,7 @@ static enum vms_cfi_result find_row(struct vms_binary *binary, struct tables *ta
 	const gsize bytes = vms_cfi_bytes(tables->cfi);
 	if (bytes > charged) {
 		__atomic_store_n(&tables->charged, bytes, __ATOMIC_RELAXED);
-		vms_binary_charge(binary, bytes - charged, 0);
+		vms_binary_keep_bytes(binary, bytes - charged);
 	}
 	return result;
 }

@@ -310,33 +310,51 @@ static void test_late_for_ever(void)
 	vms_file_source_clear(&holes.whole);
 }
 
-static void count_warning(enum vms_log_level level, const char *message, void *data)
+/* Opens the test itself, whose tables count to a budget. */
+static struct vms_binary *open_on_budget(struct vms_budget *budget)
 {
-	if (level == VMS_LOG_WARNING && strstr(message, "some functions get no names"))
-		++*(unsigned *)data;
+	struct vms_file_source source;
+	g_assert_true(
+		vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &source));
+	source.budget = budget;
+	return vms_binary_new("program", &source);
 }
 
-/* A guest may have any number of files: all of their tables together have a limit. */
+/* There may be any number of files: all of their tables together have a limit. */
 static void test_budget(void)
 {
-	unsigned warnings = 0;
-	struct vms_binary_budget *budget = vms_binary_budget_new(1 << 10);
-	g_autoptr(vms_binary) first = open_path("/proc/self/exe");
-	g_autoptr(vms_binary) second = open_path("/proc/self/exe");
-	g_autoptr(vms_binary) third = open_path("/proc/self/exe");
-	vms_log_set_handler(count_warning, &warnings, VMS_LOG_WARNING);
-	vms_binary_set_budget(second, budget); /* its headers have room: there was nothing yet */
+	const struct vms_budget_options options = { .size = sizeof(options),
+						    .bytes = UINT64_C(32) << 10 };
+	g_autoptr(vms_budget) budget = vms_budget_new(&options, NULL);
+	g_autoptr(vms_binary) first = open_on_budget(NULL);
+	struct vms_binary *second = open_on_budget(budget);
+	const size_t all = vms_symbol_table_count(vms_binary_functions(first));
+	g_assert_cmpuint(all, >, 100);
 	g_assert_nonnull(vms_binary_elf(second));
-	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(first)), >, 100);
-	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(second)), ==, 0);
-	g_assert_false(vms_binary_refresh(second, vms_clock_now_ns() + UINT64_C(10000000000)));
-	vms_binary_set_budget(third, budget);
-	g_assert_null(vms_binary_elf(third));
-	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(third)), ==, 0);
-	vms_log_flush();
-	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
-	g_assert_cmpuint(warnings, ==, 1);
-	vms_binary_budget_unref(budget);
+	g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(second)), <, all);
+	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_BYTES), <=, options.bytes / 4);
+	g_autofree char *losses = vms_budget_describe_losses(budget);
+	g_assert_nonnull(losses);
+	g_assert_true(g_str_has_prefix(losses, "program: more than "));
+	vms_binary_unref(second);
+	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_BYTES), ==, 0);
+}
+
+/* Twice as many reads of the same functions cost twice as many steps, which are counted. */
+static void test_steps(void)
+{
+	uint64_t steps[2];
+	for (unsigned i = 0; i < G_N_ELEMENTS(steps); i++) {
+		g_autoptr(vms_budget) budget = vms_budget_new(NULL, NULL);
+		for (unsigned n = 0; n < 1 + i; n++) {
+			g_autoptr(vms_binary) binary = open_on_budget(budget);
+			g_assert_cmpuint(vms_symbol_table_count(vms_binary_functions(binary)), >,
+					 100);
+		}
+		steps[i] = vms_budget_spent(budget, VMS_BUDGET_STEPS);
+	}
+	g_assert_cmpuint(steps[0], >, 1000);
+	g_assert_cmpuint(steps[1], ==, 2 * steps[0]);
 }
 
 static void test_present(void)
@@ -486,6 +504,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/binary/late-without-functions", test_late_without_functions);
 	g_test_add_func("/binary/late-for-ever", test_late_for_ever);
 	g_test_add_func("/binary/budget", test_budget);
+	g_test_add_func("/binary/steps", test_steps);
 	g_test_add_func("/binary/present", test_present);
 	g_test_add_func("/binary/demangle", test_demangle);
 	g_test_add_func("/binary/demangle-bomb", test_demangle_bomb);

@@ -9,7 +9,6 @@
 #define NOTED_LIMIT  (1u << 16)
 #define OPEN_LIMIT   (1u << 13)			   /* files */
 #define REFRESH_NS   (UINT64_C(100) * 1000 * 1000) /* of reading files again, at a time */
-#define TABLES_LIMIT (UINT64_C(512) << 20) /* bytes of symbols and unwind tables of all files */
 #define VDSO_LIMIT   (64u << 10)	   /* bytes; Linux has two pages or so */
 #define SHARED_LIMIT (UINT64_C(16) << 20)  /* bytes of a file whose copies share tables */
 
@@ -39,7 +38,7 @@ struct vms_linux_files {
 	GMutex reading;	 /* guards all that follows */
 	GTree *by_inode; /* struct opened; no hash table: a guest could choose inode numbers */
 	struct vms_binary *vdso_binary;
-	struct vms_binary_budget *budget;
+	struct vms_budget *budget; /* of the machine; NULL: the guest is not foreign */
 	GTree *by_build_id; /* struct vms_binary, owned by an entry of `by_inode` */
 };
 
@@ -69,13 +68,14 @@ static void free_opened(void *data)
 }
 
 struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
-					    const struct vms_symbolizer *symbolizer)
+					    const struct vms_symbolizer *symbolizer,
+					    struct vms_budget *budget)
 {
 	struct vms_linux_files *files = g_new0(struct vms_linux_files, 1);
 	files->cache = cache ? vms_page_cache_ref(cache) : NULL;
 	files->drives = cache ? vms_drives_new(vms_page_cache_process(cache)) : NULL;
 	files->symbolizer = symbolizer;
-	files->budget = vms_binary_budget_new(TABLES_LIMIT);
+	files->budget = budget ? vms_budget_ref(budget) : NULL;
 	g_mutex_init(&files->lock);
 	g_mutex_init(&files->reading);
 	files->noted = g_array_new(FALSE, FALSE, sizeof(struct noted));
@@ -92,7 +92,7 @@ void vms_linux_files_free(struct vms_linux_files *files)
 	g_tree_unref(files->by_inode);
 	g_array_unref(files->noted);
 	vms_binary_unref(files->vdso_binary);
-	vms_binary_budget_unref(files->budget);
+	vms_budget_unref(files->budget);
 	g_free(files->vdso);
 	g_mutex_clear(&files->reading);
 	g_mutex_clear(&files->lock);
@@ -108,9 +108,9 @@ static struct vms_binary *open_binary(struct vms_linux_files *files, const char 
 {
 	const struct vms_file_source bytes =
 		vms_guest_file_source(files->cache, files->drives, path, file);
-	const struct vms_file_source source = vms_file_source_buffered(&bytes);
+	struct vms_file_source source = vms_file_source_buffered(&bytes);
+	source.budget = files->budget;
 	struct vms_binary *binary = vms_binary_new(path, &source);
-	vms_binary_set_budget(binary, files->budget);
 	vms_binary_set_debug_files(binary, vms_symbolizer_debug_files(files->symbolizer));
 	return binary;
 }

@@ -15,10 +15,12 @@ struct vms_linux_files;
 
 /*
  * `cache` may be NULL: then no file is ever read. Keeps a reference to it. `symbolizer`, which has
- * the debug files, must outlive the result.
+ * the debug files, must outlive the result. Each file is read on a part of `budget`, which is
+ * referenced, and may be NULL.
  */
 struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
-					    const struct vms_symbolizer *symbolizer);
+					    const struct vms_symbolizer *symbolizer,
+					    struct vms_budget *budget);
 void vms_linux_files_free(struct vms_linux_files *files);
 
 /*

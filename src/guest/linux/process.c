@@ -47,7 +47,8 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->list = g_ptr_array_new_with_free_func(g_free);
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
-	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer);
+	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer,
+					       guest->budget ? guest->budget->whole : NULL);
 	processes->perf_maps = vms_perf_maps_new(guest);
 	return processes;
 }

@@ -3,7 +3,7 @@
 #include "machine/kvm/holder-private.h"
 
 #include "base/clock.h"
-#include "machine/host/side_process.h"
+#include "base/side_process.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>

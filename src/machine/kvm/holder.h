@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The holder: a small process that holds vCPUs of a KVM process one by one, by ptrace(2). It is a
- * process of its own (machine/host/side_process.h) because only the thread that seizes another one
+ * process of its own (base/side_process.h) because only the thread that seizes another one
  * may let it go, and this program may be stopped or hang at any moment. When the holder dies, the
  * kernel lets go by itself what it has seized.
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the holder does. See machine/host/side_process.h for what its code may do. */
+/* What the holder does. See base/side_process.h for what its code may do. */
 #include "machine/kvm/holder-private.h"
 
 #include "base/clock.h"
 #include "base/file_limit.h"
 #include "base/priority.h"
 #include "base/proc_text.h"
-#include "machine/host/side_process.h"
+#include "base/side_process.h"
 #include "machine/kvm/thread_call.h"
 #include "machine/kvm/vcpu_read.h"
 #include "machine/kvm/vcpu_regs.h"

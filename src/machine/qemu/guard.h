@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The watchdog's process: what it knows, and what its parts have in common. It takes no lock and
- * allocates nothing (machine/host/side_process.h): it uses system calls and fixed text only. It
+ * allocates nothing (base/side_process.h): it uses system calls and fixed text only. It
  * does not parse JSON either: it finds QEMU's answers by the ids of the commands.
  */
 #pragma once

@@ -3,7 +3,7 @@
 #include "machine/qemu/watchdog.h"
 
 #include "base/clock.h"
-#include "machine/host/side_process.h"
+#include "base/side_process.h"
 #include "machine/qemu/guard_gdb.h"
 #include "machine/qemu/guard_peer.h"
 #include "machine/qemu/guard_points.h"

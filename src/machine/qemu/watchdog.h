@@ -4,7 +4,7 @@
  * by any signal, is stopped while it holds the machine, or holds it for longer than the limit. It
  * tries that for as long as that very QEMU lives.
  *
- * It is a side process (machine/host/side_process.h).
+ * It is a side process (base/side_process.h).
  */
 #pragma once
 

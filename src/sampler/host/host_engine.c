@@ -149,7 +149,7 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 	engine->events = g_array_new(FALSE, FALSE, sizeof(int));
 	engine->tids = g_hash_table_new(NULL, NULL);
 	engine->pids = g_hash_table_new(NULL, NULL);
-	engine->files = vms_host_files_new(vms_host_record_file, engine);
+	engine->files = vms_host_files_new(config->budget, vms_host_record_file, engine);
 	engine->sample = g_new0(struct vms_sample_record, 1);
 	engine->epoll_fd = engine->stop_fd = -1;
 	engine->command_status = -1;
@@ -334,6 +334,7 @@ static void stop_engine(void *data)
 	}
 	engine->ends = true; /* nothing will come that is older than what is there */
 	vms_host_drain_events(engine);
+	vms_host_files_finish(engine->files);
 	for (guint i = 0; i < engine->events->len; i++)
 		close_event(engine, i);
 	g_array_set_size(engine->events, 0);

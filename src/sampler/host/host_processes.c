@@ -24,8 +24,15 @@ static void record_mapping(struct vms_host_engine *engine, uint64_t time_ns, pid
 	    sscanf(line, "%*s %4s %*s %*s %*s %n", flags, &at) < 1 || flags[2] != 'x' || at == 0)
 		return;
 	g_autofree char *path = g_strchomp(g_strdup(line + at));
-	const uint32_t file = vms_host_files_number(engine->files, pid, path[0] ? path : "[anon]",
-						    mapping.device, mapping.inode);
+	const struct vms_foreign_name name = {
+		.pid = pid,
+		.start = mapping.start,
+		.end = mapping.end,
+		.path = path[0] ? path : "[anon]",
+		.device = mapping.device,
+		.inode = mapping.inode,
+	};
+	const uint32_t file = vms_host_files_number(engine->files, &name);
 	vms_sampler_record_mapping(engine->sampler, time_ns, (uint32_t)pid, mapping.start,
 				   mapping.end, mapping.file_offset, file);
 }

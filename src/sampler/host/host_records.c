@@ -162,9 +162,15 @@ static void decode_mapping(struct vms_host_engine *engine, const struct vms_perf
 		return;
 	g_autofree char *path = g_strndup((const char *)record->body + sizeof(map),
 					  record->size - sizeof(map) - sizeof(*numbers));
-	const char *name = strcmp(path, "//anon") == 0 ? "[anon]" : path;
-	const uint32_t file = vms_host_files_number(engine->files, (pid_t)map.pid, name,
-						    makedev(map.major, map.minor), map.inode);
+	const struct vms_foreign_name name = {
+		.pid = (pid_t)map.pid,
+		.start = map.start,
+		.end = map.start + map.size,
+		.path = strcmp(path, "//anon") == 0 ? "[anon]" : path,
+		.device = makedev(map.major, map.minor),
+		.inode = map.inode,
+	};
+	const uint32_t file = vms_host_files_number(engine->files, &name);
 	vms_sampler_record_mapping(engine->sampler, numbers->time_ns, map.pid, map.start,
 				   map.start + map.size, map.offset, file);
 }

@@ -24,6 +24,7 @@ struct vms_side_work {
 	const int *keep; /* descriptors to keep open; others are closed. Negative ones do not count.
 			  */
 	size_t n_keep;
+	bool stays_in_group; /* it does not leave the tool's control group: it may die with it */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine/host/side_process.h"
+#include "base/side_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,8 @@ G_NORETURN static void begin_life(const struct vms_side_work *work, int ready)
 	prctl(PR_SET_NAME, work->name);
 	/* One that is stopped while the tool dies continues, and ends by itself. */
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
-	leave_control_group();
+	if (!work->stays_in_group)
+		leave_control_group();
 	close(ready);
 	close_other_files(work);
 	work->live(work->data);
