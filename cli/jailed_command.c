@@ -276,7 +276,7 @@ static bool call_jail(struct session *session, const char *const *files, size_t 
 	};
 	struct vms_jail *jail = vms_jail_new(budget, files[0]);
 	const bool is_served = vms_jail_call(jail, &request, answer, error);
-	vms_jail_free(jail);
+	vms_jail_unref(jail);
 	return is_served;
 }
 

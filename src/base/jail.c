@@ -21,6 +21,7 @@
 #define REAP_MS	     100
 
 struct vms_jail {
+	gatomicrefcount refs;
 	struct vms_budget *budget;
 	char *what;
 	GMutex lock; /* held during a request; guards all that follows */
@@ -35,6 +36,7 @@ struct vms_jail *vms_jail_new(struct vms_budget *budget, const char *what)
 	if (!vms_budget_jail(budget))
 		return NULL;
 	struct vms_jail *jail = g_new0(struct vms_jail, 1);
+	g_atomic_ref_count_init(&jail->refs);
 	g_mutex_init(&jail->lock);
 	jail->budget = vms_budget_ref(budget);
 	jail->what = g_strdup(what);
@@ -136,9 +138,16 @@ static char *end_process(struct vms_jail *jail)
 	return g_strdup("did not answer");
 }
 
-void vms_jail_free(struct vms_jail *jail)
+struct vms_jail *vms_jail_ref(struct vms_jail *jail)
 {
-	if (!jail)
+	if (jail)
+		g_atomic_ref_count_inc(&jail->refs);
+	return jail;
+}
+
+void vms_jail_unref(struct vms_jail *jail)
+{
+	if (!jail || !g_atomic_ref_count_dec(&jail->refs))
 		return;
 	if (jail->fd >= 0)
 		g_free(end_process(jail));

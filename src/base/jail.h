@@ -22,8 +22,9 @@ struct vms_jail;
  * "the guest's disks". NULL if the budget names no program.
  */
 struct vms_jail *vms_jail_new(struct vms_budget *budget, const char *what);
-/* Ends the process. */
-void vms_jail_free(struct vms_jail *jail);
+/* Both take NULL. The last one ends the process. */
+struct vms_jail *vms_jail_ref(struct vms_jail *jail);
+void vms_jail_unref(struct vms_jail *jail);
 
 /*
  * Has a request served, and appends the answer to `answer`, whose bytes are not trusted. Requests

@@ -2,6 +2,7 @@
 #include "symbol/binary.h"
 #include "base/clock.h"
 #include "symbol/binary_functions.h"
+#include "symbol/functions_service.h"
 #include <vmscope/log.h>
 
 /* The pause before a binary with missing parts is read again; it doubles while nothing comes. */
@@ -15,7 +16,8 @@ struct vms_binary {
 	char *path;
 	uint64_t size;
 	struct vms_debug_files *debug_files; /* or NULL */
-	struct vms_budget *budget;	     /* a part of its own; or NULL */
+	struct vms_jail *jail;	   /* that reads the functions; NULL: they are read here */
+	struct vms_budget *budget; /* a part of its own; or NULL */
 	/* Only replaced under `reading`, but got without it. What was replaced stays. */
 	struct vms_elf_image *elf;	    /* NULL if it is no ELF file or its begin is missing */
 	struct vms_symbol_table *functions; /* NULL until they are asked for */
@@ -108,11 +110,42 @@ static bool find_separate_symbols(struct vms_binary *binary, const struct vms_fi
 	binary->is_awaited = false;
 	if (!binary->debug_files || !elf->build_id[0] || vms_has_all_functions(source, elf))
 		return false;
-	const enum vms_debug_answer answer =
-		vms_debug_files_find_symbols(binary->debug_files, binary->path, elf->build_id,
-					     binary->budget, ret);
+	const enum vms_debug_answer answer = vms_debug_files_find_symbols(
+		binary->debug_files, binary->path, elf->build_id, binary->budget, ret);
 	binary->is_awaited = answer == VMS_DEBUG_PENDING;
 	return answer == VMS_DEBUG_FOUND;
+}
+
+static struct vms_symbol_table *make_empty_table(const struct vms_binary *binary)
+{
+	struct vms_symbol_table *none = vms_symbol_table_new(binary->path);
+	vms_symbol_table_finish(none, 0);
+	return none;
+}
+
+/* Reads functions in the jail. Its death costs this file's names, and is told. */
+static struct vms_symbol_table *read_in_jail(struct vms_binary *binary,
+					     const struct vms_file_source *source,
+					     const struct vms_separate_symbols *separate)
+{
+	g_autoptr(GError) failure = NULL;
+	struct vms_symbol_table *functions =
+		vms_functions_from_jail(binary->jail, source, separate ? &separate->source : NULL,
+					binary->path, binary->budget, &failure);
+	if (functions)
+		return functions;
+	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED))
+		vms_budget_note_loss(binary->budget, binary->path, failure->message);
+	return make_empty_table(binary);
+}
+
+static struct vms_symbol_table *read_with(struct vms_binary *binary,
+					  const struct vms_elf_image *elf,
+					  const struct vms_file_source *source,
+					  const struct vms_separate_symbols *separate)
+{
+	return binary->jail ? read_in_jail(binary, source, separate)
+			    : vms_read_functions(source, elf, separate, binary->path);
 }
 
 /* Reads functions as far as the budget allows. */
@@ -122,17 +155,17 @@ static struct vms_symbol_table *read_all_functions(struct vms_binary *binary,
 	const struct vms_file_source source = noting_source(binary);
 	struct vms_separate_symbols separate;
 	if (elf && find_separate_symbols(binary, &source, elf, &separate)) {
-		struct vms_symbol_table *functions =
-			vms_read_functions(&source, elf, &separate, binary->path);
+		struct vms_symbol_table *functions = read_with(binary, elf, &source, &separate);
 		vms_separate_symbols_clear(&separate);
 		binary->is_missing = false; /* of what the separate file does not have */
 		return functions;
 	}
-	if (elf)
-		return vms_read_functions(&source, elf, NULL, binary->path);
-	struct vms_symbol_table *none = vms_symbol_table_new(binary->path);
-	vms_symbol_table_finish(none, 0);
-	return none;
+	return elf ? read_with(binary, elf, &source, NULL) : make_empty_table(binary);
+}
+
+void vms_binary_set_jail(struct vms_binary *binary, struct vms_jail *jail)
+{
+	binary->jail = vms_jail_ref(jail);
 }
 
 static size_t count_elf_bytes(const struct vms_elf_image *elf)
@@ -182,6 +215,7 @@ void vms_binary_unref(struct vms_binary *binary)
 	vms_file_source_clear(&binary->copy);
 	vms_file_source_clear(&binary->source);
 	vms_debug_files_unref(binary->debug_files);
+	vms_jail_unref(binary->jail);
 	vms_budget_unref(binary->copy_budget);
 	vms_budget_give_back(binary->budget, VMS_BUDGET_BYTES,
 			     vms_budget_spent(binary->budget, VMS_BUDGET_BYTES));

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/jail.h"
 #include "symbol/debug_files.h"
 #include <vmscope/symbol.h>
 
@@ -27,6 +28,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_binary, vms_binary_unref)
  * NULL. Call it before the binary is used.
  */
 void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_files *files);
+
+/*
+ * Has its functions read in a jail, which is referenced; NULL: they are read in place. Call it
+ * before the binary is used.
+ */
+void vms_binary_set_jail(struct vms_binary *binary, struct vms_jail *jail);
 
 /* True if the budget has something left. */
 bool vms_binary_has_room(struct vms_binary *binary);

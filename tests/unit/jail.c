@@ -259,7 +259,7 @@ static void begin(struct fixture *fixture, gconstpointer data)
 static void end(struct fixture *fixture, gconstpointer data)
 {
 	(void)data;
-	vms_jail_free(fixture->jail);
+	vms_jail_unref(fixture->jail);
 	g_byte_array_unref(fixture->answer);
 	g_clear_error(&fixture->error);
 	vms_budget_unref(fixture->budget);

@@ -9,8 +9,8 @@
 #define NOTED_LIMIT  (1u << 16)
 #define OPEN_LIMIT   (1u << 13)			   /* files */
 #define REFRESH_NS   (UINT64_C(100) * 1000 * 1000) /* of reading files again, at a time */
-#define VDSO_LIMIT   (64u << 10)	   /* bytes; Linux has two pages or so */
-#define SHARED_LIMIT (UINT64_C(16) << 20)  /* bytes of a file whose copies share tables */
+#define VDSO_LIMIT   (64u << 10)		   /* bytes; Linux has two pages or so */
+#define SHARED_LIMIT (UINT64_C(16) << 20)	   /* bytes of a file whose copies share tables */
 
 struct noted {
 	uint32_t space;
@@ -35,11 +35,12 @@ struct vms_linux_files {
 	GArray *noted; /* struct noted */
 	uint8_t *vdso; /* its bytes; NULL until it is first seen */
 	size_t vdso_size;
-	GMutex reading;	 /* guards all that follows */
+	struct vms_jail *jail; /* reads functions of programs; NULL: they are read in place */
+	GMutex reading;	       /* guards all that follows */
 	GTree *by_inode; /* struct opened; no hash table: a guest could choose inode numbers */
 	struct vms_binary *vdso_binary;
 	struct vms_budget *budget; /* of the machine; NULL: the guest is not foreign */
-	GTree *by_build_id; /* struct vms_binary, owned by an entry of `by_inode` */
+	GTree *by_build_id;	   /* struct vms_binary, owned by an entry of `by_inode` */
 };
 
 static int compare_inodes(const void *a, const void *b, void *data)
@@ -76,6 +77,7 @@ struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
 	files->drives = cache ? vms_drives_new(vms_page_cache_process(cache)) : NULL;
 	files->symbolizer = symbolizer;
 	files->budget = budget ? vms_budget_ref(budget) : NULL;
+	files->jail = vms_jail_new(budget, "the symbols of the guest's programs");
 	g_mutex_init(&files->lock);
 	g_mutex_init(&files->reading);
 	files->noted = g_array_new(FALSE, FALSE, sizeof(struct noted));
@@ -92,6 +94,7 @@ void vms_linux_files_free(struct vms_linux_files *files)
 	g_tree_unref(files->by_inode);
 	g_array_unref(files->noted);
 	vms_binary_unref(files->vdso_binary);
+	vms_jail_unref(files->jail);
 	vms_budget_unref(files->budget);
 	g_free(files->vdso);
 	g_mutex_clear(&files->reading);
@@ -111,6 +114,7 @@ static struct vms_binary *open_binary(struct vms_linux_files *files, const char 
 	struct vms_file_source source = vms_file_source_buffered(&bytes);
 	source.budget = files->budget;
 	struct vms_binary *binary = vms_binary_new(path, &source);
+	vms_binary_set_jail(binary, files->jail);
 	vms_binary_set_debug_files(binary, vms_symbolizer_debug_files(files->symbolizer));
 	return binary;
 }
