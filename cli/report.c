@@ -3,6 +3,7 @@
 #include "base/outfile.h"
 #include "commands.h"
 #include "profile_flags.h"
+#include "profile_pages.h"
 #include "profile_server.h"
 #include "recording_file.h"
 #include "values.h"
@@ -80,7 +81,7 @@ static bool open_in_browser(const struct session *session, const struct options 
 {
 	double seconds = OPEN_SECONDS;
 	if (!exporter)
-		exporter = profile_server_default();
+		exporter = profile_pages_default();
 	if (!value_number("--open-for", options->open_for, 0.1, 1e6, "from 0.1 to 1000000 s",
 			  &seconds, error))
 		return false;
