@@ -11,6 +11,7 @@
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -143,21 +144,37 @@ pid_t vms_host_find_process_with_socket(uint64_t inode, bool (*is_wanted)(pid_t 
 	return 0;
 }
 
+/* False for this process and for its children: its side processes have its connections, too. */
+static bool is_other_process(pid_t pid)
+{
+	char stat[512];
+	g_autofree char *path = g_strdup_printf("/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	const bool has_text = file && fgets(stat, sizeof(stat), file);
+	const char *parent = has_text ? vms_proc_find_field(stat, 4) : NULL;
+	if (file)
+		fclose(file);
+	return pid != getpid() && (!parent || strtol(parent, NULL, 10) != getpid());
+}
+
 /*
- * The inode of the socket of a client that the server has accepted at its unix socket of this name,
- * or 0. Another server may have a socket of the same name: it may be relative to a directory.
+ * Another process that the server has accepted at its unix socket of this name, or 0. Another
+ * server may have a socket of the same name: it may be relative to a directory.
  */
-static uint64_t find_client(pid_t server, const char *name)
+static pid_t find_client(pid_t server, const char *name)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char line[512];
-	uint64_t client = 0;
+	pid_t client = 0;
 	bool told;
 	while (file && !client && fgets(line, sizeof(line), file)) {
 		struct vms_proc_unix entry;
-		if (vms_proc_parse_unix(line, &entry) && entry.is_connected &&
-		    strcmp(entry.path, name) == 0 && vms_host_has_socket(server, entry.inode))
-			client = find_unix_peer(entry.inode, &told);
+		if (!vms_proc_parse_unix(line, &entry) || !entry.is_connected ||
+		    strcmp(entry.path, name) != 0 || !vms_host_has_socket(server, entry.inode))
+			continue;
+		const uint64_t inode = find_unix_peer(entry.inode, &told);
+		if (inode && !vms_host_has_socket(getpid(), inode))
+			client = vms_host_find_process_with_socket(inode, is_other_process);
 	}
 	if (file)
 		fclose(file);
@@ -185,9 +202,8 @@ char *vms_host_connection_rival(int fd)
 	    address->sun_family != AF_UNIX || !address->sun_path[0] ||
 	    !vms_host_identity_open_peer(&server, fd))
 		return NULL;
-	uint64_t client = find_client(server.pid, address->sun_path);
+	const pid_t pid = find_client(server.pid, address->sun_path);
 	vms_host_identity_close(&server);
-	pid_t pid = client ? vms_host_find_process_with_socket(client, NULL) : 0;
 	return pid ? name_process(pid) : NULL;
 }
 
