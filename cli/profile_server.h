@@ -4,14 +4,13 @@
 
 #include "session.h"
 
-/* Returns the format that is served if none was asked for. */
-const struct vms_exporter *profile_server_default(void);
-
 /*
- * Serves `profile`, which is in the format of the exporter, on the loopback interface, at a path
- * that nobody can guess, and opens the viewer of that format in a browser. Returns after a signal,
- * or when nobody has asked for the profile for `idle_ns`. Takes the profile. Errors: UNSUPPORTED
- * (no viewer is known for the format), IO.
+ * Serves `profile`, which is in the format of the exporter, on the loopback interface, to programs
+ * of the user who typed the command and of root, at an address that nobody can guess. Opens the
+ * viewer of that format in a browser of that user. Returns after a signal, or when nobody has asked
+ * for the profile for `idle_ns`. Takes the profile. Errors: UNSUPPORTED (no viewer is known for the
+ * format; the kernel does not tell whose a connection is), INVALID_ARGUMENT (SUDO_UID), PERMISSION
+ * (somebody else has used the browser's address), IO.
  */
 bool serve_profile(const struct session *session, const struct vms_exporter *exporter,
 		   GString *profile, uint64_t idle_ns, GError **error);

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "jailed_command.h"
 #include "profile_flags.h"
+#include "profile_pages.h"
 #include "profile_server.h"
 #include "recording_file.h"
 #include "values.h"
@@ -175,7 +176,7 @@ static bool report_recording(struct session *session, const struct options *opti
 	    (!options->open && !session_check_binary(session, exporter, error)))
 		return false;
 	if (options->open && !exporter)
-		exporter = profile_server_default();
+		exporter = profile_pages_default();
 	if (!jailed_command_is_due(session))
 		return read_recording(session, options, exporter, path, error);
 	return jailed_command_run(session, &path, 1, options->open ? &page : NULL, error) &&

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Starts QEMU so that it can be reached: with QMP sockets, and with the agent in it. The sockets
- * lie in a folder that only this user can enter ($XDG_RUNTIME_DIR/vmscope, or vmscope-UID in the
- * folder for temporary files).
+ * lie in a folder that only this user can enter: /run/vmscope of root; $XDG_RUNTIME_DIR/vmscope or
+ * /run/user/UID/vmscope of others, or else one with a random name in the folder for temporary
+ * files.
  *
  * Threads: one at a time may use a launch.
  */

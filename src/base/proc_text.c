@@ -50,8 +50,8 @@ bool vms_proc_parse_unix(char *line, struct vms_proc_unix *ret)
 bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret)
 {
 	unsigned long inode;
-	if (sscanf(line, "%*s %39s %39s %*x %*s %*s %*x %*u %*u %lu", ret->local, ret->remote,
-		   &inode) != 3)
+	if (sscanf(line, "%*s %39s %39s %*x %*s %*s %*x %u %*u %lu", ret->local, ret->remote,
+		   &ret->user, &inode) != 4)
 		return false;
 	ret->inode = inode;
 	return true;

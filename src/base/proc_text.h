@@ -31,7 +31,8 @@ bool vms_proc_parse_unix(char *line, struct vms_proc_unix *ret);
 /* A line of /proc/net/tcp or /proc/net/tcp6. */
 struct vms_proc_tcp {
 	char local[40], remote[40]; /* ADDRESS:PORT as the file has it, in hexadecimal */
-	uint64_t inode;
+	uint32_t user;		    /* who made the socket; 0 if no process has it open any more */
+	uint64_t inode;		    /* 0 if no process has it open any more */
 };
 /* False if the line is no socket. */
 bool vms_proc_parse_tcp(const char *line, struct vms_proc_tcp *ret);

@@ -43,6 +43,8 @@ class Case(unittest.TestCase):
         self.directory = pathlib.Path(directory.name)
         # Killed QEMUs leave their sockets.
         self.environment = dict(os.environ, XDG_RUNTIME_DIR=str(self.directory))
+        # Root's have one place, whatever its environment says.
+        self.sockets = pathlib.Path("/run") / "vmscope" if os.geteuid() == 0 else self.directory / "vmscope"
 
     def script(self, name, text):
         path = self.directory / name
@@ -110,16 +112,12 @@ class Agent(Case):
         self.check(*QEMU_11, of=QEMU_11)
 
     def test_commas(self):
-        """In an option of QEMU a comma ends a value."""
-        agents, runtime = self.directory / "a,b", self.directory / "c,d"
+        """In an option of QEMU a comma ends a value. (Those of the sockets: tests/unit/launch.c)"""
+        agents = self.directory / "a,b"
         agents.symlink_to(testbed.BUILD / "agent")
-        runtime.mkdir(mode=0o700)
-        _, plugin = self.start(*QEMU, VMSCOPE_AGENT_DIR=str(agents), XDG_RUNTIME_DIR=str(runtime))
+        process, plugin = self.start(*QEMU, VMSCOPE_AGENT_DIR=str(agents))
         self.assertIn("a,,b", plugin)
-        testbed.wait_for(lambda: len(list(runtime.glob("vmscope/*.agent"))) == 1,
-                         "the agent's socket")
-        testbed.wait_for(lambda: len(list(runtime.glob("vmscope/*.qmp*"))) >= 2,
-                         "the QMP sockets")
+        testbed.wait_for((self.sockets / f"{process.pid}.agent").exists, "the agent's socket")
 
     def test_installed(self):
         """`make install` puts the objects where the installed vmscope looks for them."""
@@ -133,27 +131,28 @@ class Agent(Case):
 
     def test_sockets_of_the_dead(self):
         """The next run removes those of a QEMU that was killed, and nothing else."""
-        def sockets():
-            return {path.name for path in (self.directory / "vmscope").iterdir()}
+        def sockets(*processes):
+            """Those of these processes: root's other machines have theirs there, too."""
+            return {path.name for process in processes for path in self.sockets.glob(f"{process.pid}.*")}
         alive, _ = self.start(*QEMU)
         dead, _ = self.start(*QEMU)
         names = [f"{{}}.{name}" for name in ("qmp0", "qmp1", "qmp2", "qmp3", "agent")]
-        testbed.wait_for(lambda: len(sockets()) == 10, "the sockets of two QEMUs")
+        testbed.wait_for(lambda: len(sockets(alive, dead)) == 10, "the sockets of two QEMUs")
         dead.kill()
         dead.wait()
         # That of somebody who lives, under the name of one who does not; and what is no socket.
-        taken = self.directory / "vmscope" / f"{dead.pid}.agent"
+        taken, file = self.sockets / f"{dead.pid}.agent", self.sockets / f"{dead.pid}.qmp9"
         taken.unlink()
         listener = socket.socket(socket.AF_UNIX)
         self.addCleanup(listener.close)
         listener.bind(str(taken))
-        (self.directory / "vmscope" / f"{dead.pid}.qmp9").touch()
-        (self.directory / "vmscope" / "notes").touch()
+        file.touch()
+        for path in (taken, file):
+            self.addCleanup(path.unlink)
         last, _ = self.start(*QEMU)
-        testbed.wait_for(lambda: f"{last.pid}.agent" in sockets(), "the last one's sockets")
-        self.assertEqual(sockets(), {name.format(process.pid) for process in (alive, last)
-                                     for name in names} |
-                         {f"{dead.pid}.agent", f"{dead.pid}.qmp9", "notes"})
+        testbed.wait_for(lambda: f"{last.pid}.agent" in sockets(last), "the last one's sockets")
+        self.assertEqual(sockets(alive, dead, last), {name.format(process.pid) for process in (alive, last)
+                                                      for name in names} | {taken.name, file.name})
 
     def test_not_wanted(self):
         _, plugin = self.start(*QEMU, options=("--no-agent",))
@@ -348,7 +347,7 @@ class RunCalls(Case):
 
     def qmp(self, pid):
         """One of the sockets of vmscope's QEMU, that neither vmscope nor its engine takes."""
-        return self.directory / "vmscope" / f"{pid}.qmp2"
+        return self.sockets / f"{pid}.qmp2"
 
     def status(self, pid):
         with socket.socket(socket.AF_UNIX) as connection:

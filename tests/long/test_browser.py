@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a real browser makes of `report --open`: the flame graph with names that try to be markup, and which
 pages may read the profile."""
+import http.client
 import http.server
 import json
 import os
@@ -92,6 +93,14 @@ class InBrowser(unittest.TestCase):
         testbed.wait_for(self.opened.exists, "the browser")
         return self.opened.read_text().strip()
 
+    def lead(self, once):
+        """Where the address for one use leads to."""
+        parts = urllib.parse.urlsplit(once)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=testbed.ANSWER_SECONDS)
+        self.addCleanup(connection.close)
+        connection.request("GET", parts.path)
+        return connection.getresponse().headers["Location"]
+
     def frame(self, name):
         """The number of the frame with that name."""
         return self.browser.run("""
@@ -144,7 +153,7 @@ class InBrowser(unittest.TestCase):
 
     def test_origins(self):
         """The viewer's page reads the profile, and as often as it likes; one of another site does not."""
-        address = urllib.parse.unquote(self.serve().rsplit("/", 1)[1])
+        address = urllib.parse.unquote(self.lead(self.serve()).rsplit("/", 1)[1])
         self.assertIn("TypeError", str(self.fetch("evil.example", address)))
         run = vmscope("report", "--format", "firefox", self.file)
         for _ in range(3):

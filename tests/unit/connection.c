@@ -150,9 +150,21 @@ static void connect_and_stay(const struct sockaddr_un *address)
 		pause();
 }
 
+/* A process that is not our child, whose own child has connected. Both end with us. */
+static void start_client(const struct sockaddr_un *address)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (fork() == 0)
+		connect_and_stay(address);
+	for (;;)
+		pause();
+}
+
 /* A server that has accepted one client lets the next one wait. */
 static void test_rival(void)
 {
+	struct ucred client;
+	socklen_t client_size = sizeof(client);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	g_autofree char *folder = g_dir_make_tmp("vmscope-XXXXXX", NULL);
 	g_autofree char *path = g_build_filename(folder, "s", NULL);
@@ -163,11 +175,13 @@ static void test_rival(void)
 	g_assert_cmpint(listen(listener, 2), ==, 0);
 	pid_t child = fork();
 	if (child == 0)
-		connect_and_stay(&address);
+		start_client(&address);
 	int accepted = accept(listener, NULL, NULL);
 	g_assert_cmpint(accepted, >=, 0);
 	g_assert_cmpint(connect(fd, (struct sockaddr *)&address, sizeof(address)), ==, 0);
-	g_autofree char *expected = g_strdup_printf("process %d (a?[m client)", (int)child);
+	g_assert_cmpint(getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &client, &client_size), ==,
+			0);
+	g_autofree char *expected = g_strdup_printf("process %d (a?[m client)", (int)client.pid);
 	g_autofree char *rival = vms_host_connection_rival(fd);
 	g_assert_cmpstr(rival, ==, expected);
 
@@ -177,6 +191,11 @@ static void test_rival(void)
 	g_assert_null(vms_host_connection_rival(-1));
 	close(accepted);
 	g_assert_null(vms_host_connection_rival(fd));
+	/* It has accepted our own connection, and says nothing. */
+	accepted = accept(listener, NULL, NULL);
+	g_assert_cmpint(accepted, >=, 0);
+	g_assert_null(vms_host_connection_rival(fd));
+	close(accepted);
 	close(fd);
 	close(listener);
 	unlink(path);

@@ -2,7 +2,9 @@
 #include "base/private_folder.h"
 
 #include <glib/gstdio.h>
+#include <grp.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/error.h>
 
@@ -84,8 +86,100 @@ static void test_file(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
 }
 
+/* ---- as another user, whose folders the test can choose -------------------- */
+
+#define SOMEBODY 65533
+
+/* Runs a check in a child that has no rights but those of that user; TMPDIR is the test's folder.
+ */
+static void run_as_somebody(struct fixture *fixture, void (*check)(const struct fixture *fixture))
+{
+	if (geteuid() != 0) {
+		g_test_skip("only root can become another user");
+		return;
+	}
+	g_assert_cmpint(chmod(fixture->top, 01777), ==, 0);
+	pid_t child = fork();
+	if (child == 0) {
+		g_unsetenv("XDG_RUNTIME_DIR");
+		if (setgroups(0, NULL) == 0 && setresgid(SOMEBODY, SOMEBODY, SOMEBODY) == 0 &&
+		    setresuid(SOMEBODY, SOMEBODY, SOMEBODY) == 0)
+			check(fixture);
+		_exit(0);
+	}
+	int status;
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+}
+
+static void check_temporary(const struct fixture *fixture G_GNUC_UNUSED)
+{
+	struct stat status;
+	g_autofree char *prefix = g_strdup_printf("%s/vmscope-%u-", g_get_tmp_dir(), SOMEBODY);
+	g_autofree char *first = vms_private_folder_temporary(NULL);
+	g_autofree char *second = vms_private_folder_temporary(NULL);
+	g_assert_true(g_str_has_prefix(first, prefix));
+	g_assert_cmpstr(first, ==, second); /* found again */
+	g_assert_cmpint(lstat(first, &status), ==, 0);
+	g_assert_cmpuint(status.st_mode, ==, S_IFDIR | 0700);
+	g_assert_cmpuint(status.st_uid, ==, SOMEBODY);
+	g_rmdir(first);
+}
+
+/* Whatever names others have taken, there is a folder for this user. */
+static void test_taken_names(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	static const char *const names[] = { "vmscope-65533", "vmscope-65533-",
+					     "vmscope-65533-abcdef" };
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *taken = g_build_filename(g_get_tmp_dir(), names[i], NULL);
+		g_assert_cmpint(g_mkdir(taken, 0700), ==, 0);
+	}
+	run_as_somebody(fixture, check_temporary);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *taken = g_build_filename(g_get_tmp_dir(), names[i], NULL);
+		g_assert_cmpint(g_rmdir(taken), ==, 0);
+	}
+}
+
+static void check_runtime(const struct fixture *fixture)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *none = vms_private_folder_runtime(&error);
+	g_assert_null(none); /* logind has made no /run/user/65533 */
+	g_assert_no_error(error);
+	g_setenv("XDG_RUNTIME_DIR", fixture->top, TRUE);
+	g_autofree char *expected = g_build_filename(fixture->top, "vmscope", NULL);
+	g_autofree char *path = vms_private_folder_runtime(&error);
+	g_assert_no_error(error);
+	g_assert_cmpstr(path, ==, expected);
+	g_rmdir(path);
+}
+
+static void test_runtime(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	run_as_somebody(fixture, check_runtime);
+}
+
+/* A folder of a user who has called sudo -E is not root's place. */
+static void test_runtime_of_root(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	if (geteuid() != 0) {
+		g_test_skip("only root has it");
+		return;
+	}
+	g_setenv("XDG_RUNTIME_DIR", fixture->top, TRUE);
+	g_autofree char *path = vms_private_folder_runtime(NULL);
+	g_unsetenv("XDG_RUNTIME_DIR");
+	g_assert_cmpstr(path, ==, "/run/vmscope");
+}
+
 int main(int argc, char **argv)
 {
+	char temporary[] = "/tmp/vmscope-private-XXXXXX";
+	g_assert_nonnull(mkdtemp(temporary));
+	g_assert_cmpint(chmod(temporary, 01777), ==, 0);
+	g_setenv("TMPDIR", temporary, TRUE); /* GLib reads it once */
 	g_test_init(&argc, &argv, NULL);
 #define ADD(name, function)                                                                        \
 	g_test_add("/private_folder/" name, struct fixture, NULL, set_up, function, tear_down)
@@ -94,5 +188,10 @@ int main(int argc, char **argv)
 	ADD("link", test_link);
 	ADD("of-another-user", test_of_another_user);
 	ADD("file", test_file);
-	return g_test_run();
+	ADD("taken-names", test_taken_names);
+	ADD("runtime", test_runtime);
+	ADD("runtime-of-root", test_runtime_of_root);
+	const int status = g_test_run();
+	g_rmdir(temporary);
+	return status;
 }

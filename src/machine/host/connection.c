@@ -4,12 +4,14 @@
 #include "base/bytes.h"
 #include "base/proc_text.h"
 #include "base/text.h"
+#include "machine/host/sock_diag.h"
+#include "machine/host/tcp_list.h"
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
-#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,7 +20,7 @@
 
 /* ---- unix sockets: sock_diag(7) ------------------------------------------ */
 
-/* Asks the kernel about one unix socket and its peer. False if it does not answer. */
+/* Asks about one unix socket and its peer. */
 static bool request_unix_socket(uint32_t inode, void *reply, size_t *size)
 {
 	struct {
@@ -34,14 +36,7 @@ static bool request_unix_socket(uint32_t inode, void *reply, size_t *size)
 			    .udiag_show = UDIAG_SHOW_PEER,
 			    .udiag_cookie = { ~0U, ~0U } },
 	};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	/* The reply is there as soon as the request has been sent. */
-	bool sent = fd >= 0 && send(fd, &request, sizeof(request), 0) == sizeof(request);
-	ssize_t n = sent ? recv(fd, reply, *size, MSG_DONTWAIT) : -1;
-	if (fd >= 0)
-		close(fd);
-	*size = (size_t)MAX(n, 0);
-	return n > 0;
+	return vms_sock_diag_ask(&request, sizeof(request), reply, size);
 }
 
 /* The peer's inode among the attributes of a reply; 0 if it is not among them. */
@@ -85,61 +80,7 @@ static uint64_t find_unix_peer(uint64_t socket_inode, bool *told)
 		(struct vms_bytes) { reply.bytes + before, reply.header.nlmsg_len - before });
 }
 
-/* ---- TCP: proc_net(5) ----------------------------------------------------- */
-
-#define TCP_ADDRESS_SIZE 40
-
-/*
- * Writes an address as /proc/net/tcp and tcp6 have it: the words of the address in the host's byte
- * order, and the port. In tcp6 an IPv4 address is an IPv6 address that begins with ::ffff.
- */
-static void print_address(const struct sockaddr_storage *address, bool in_tcp6, char *ret)
-{
-	if (address->ss_family == AF_INET) {
-		const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
-		snprintf(ret, TCP_ADDRESS_SIZE, "%s%08X:%04X",
-			 in_tcp6 ? "0000000000000000FFFF0000" : "", ipv4->sin_addr.s_addr,
-			 ntohs(ipv4->sin_port));
-	} else {
-		const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)address;
-		const uint32_t *words = ipv6->sin6_addr.s6_addr32;
-		snprintf(ret, TCP_ADDRESS_SIZE, "%08X%08X%08X%08X:%04X", words[0], words[1],
-			 words[2], words[3], ntohs(ipv6->sin6_port));
-	}
-}
-
-/*
- * The inode of the socket bound to `local` and connected to `remote`, or 0. Lines are
- * "SLOT: ADDRESS:PORT ADDRESS:PORT STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE".
- */
-static uint64_t find_in_list(const char *list, const char *local, const char *remote)
-{
-	FILE *file = fopen(list, "re");
-	char line[512];
-	uint64_t found = 0;
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		struct vms_proc_tcp entry;
-		if (vms_proc_parse_tcp(line, &entry) && strcmp(entry.local, local) == 0 &&
-		    strcmp(entry.remote, remote) == 0)
-			found = entry.inode;
-	}
-	if (file)
-		fclose(file);
-	return found;
-}
-
-static uint64_t find_tcp_peer(const struct sockaddr_storage *ours,
-			      const struct sockaddr_storage *theirs)
-{
-	uint64_t inode = 0;
-	for (int in_tcp6 = ours->ss_family == AF_INET6; in_tcp6 <= 1 && !inode; in_tcp6++) {
-		char local[TCP_ADDRESS_SIZE], remote[TCP_ADDRESS_SIZE];
-		print_address(theirs, in_tcp6, local);
-		print_address(ours, in_tcp6, remote);
-		inode = find_in_list(in_tcp6 ? "/proc/net/tcp6" : "/proc/net/tcp", local, remote);
-	}
-	return inode;
-}
+/* ---- any connection ------------------------------------------------------ */
 
 /* The inode of the socket at the other end. *told: see find_unix_peer. */
 static uint64_t find_peer(int fd, bool *told)
@@ -151,9 +92,11 @@ static uint64_t find_peer(int fd, bool *told)
 		return 0;
 	if (ours.ss_family == AF_UNIX)
 		return fstat(fd, &own) == 0 ? find_unix_peer(own.st_ino, told) : 0;
-	bool tcp = (ours.ss_family == AF_INET || ours.ss_family == AF_INET6) &&
-		   getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0;
-	return tcp && ours.ss_family == theirs.ss_family ? find_tcp_peer(&ours, &theirs) : 0;
+	struct vms_proc_tcp socket;
+	return getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0 &&
+			       vms_tcp_list_find(&theirs, &ours, &socket)
+		       ? socket.inode
+		       : 0;
 }
 
 uint64_t vms_host_connection_inode(int fd)
@@ -201,21 +144,37 @@ pid_t vms_host_find_process_with_socket(uint64_t inode, bool (*is_wanted)(pid_t 
 	return 0;
 }
 
+/* False for this process and for its children: its side processes have its connections, too. */
+static bool is_other_process(pid_t pid)
+{
+	char stat[512];
+	g_autofree char *path = g_strdup_printf("/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	const bool has_text = file && fgets(stat, sizeof(stat), file);
+	const char *parent = has_text ? vms_proc_find_field(stat, 4) : NULL;
+	if (file)
+		fclose(file);
+	return pid != getpid() && (!parent || strtol(parent, NULL, 10) != getpid());
+}
+
 /*
- * The inode of the socket of a client that the server has accepted at its unix socket of this name,
- * or 0. Another server may have a socket of the same name: it may be relative to a directory.
+ * Another process that the server has accepted at its unix socket of this name, or 0. Another
+ * server may have a socket of the same name: it may be relative to a directory.
  */
-static uint64_t find_client(pid_t server, const char *name)
+static pid_t find_client(pid_t server, const char *name)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char line[512];
-	uint64_t client = 0;
+	pid_t client = 0;
 	bool told;
 	while (file && !client && fgets(line, sizeof(line), file)) {
 		struct vms_proc_unix entry;
-		if (vms_proc_parse_unix(line, &entry) && entry.is_connected &&
-		    strcmp(entry.path, name) == 0 && vms_host_has_socket(server, entry.inode))
-			client = find_unix_peer(entry.inode, &told);
+		if (!vms_proc_parse_unix(line, &entry) || !entry.is_connected ||
+		    strcmp(entry.path, name) != 0 || !vms_host_has_socket(server, entry.inode))
+			continue;
+		const uint64_t inode = find_unix_peer(entry.inode, &told);
+		if (inode && !vms_host_has_socket(getpid(), inode))
+			client = vms_host_find_process_with_socket(inode, is_other_process);
 	}
 	if (file)
 		fclose(file);
@@ -243,9 +202,8 @@ char *vms_host_connection_rival(int fd)
 	    address->sun_family != AF_UNIX || !address->sun_path[0] ||
 	    !vms_host_identity_open_peer(&server, fd))
 		return NULL;
-	uint64_t client = find_client(server.pid, address->sun_path);
+	const pid_t pid = find_client(server.pid, address->sun_path);
 	vms_host_identity_close(&server);
-	pid_t pid = client ? vms_host_find_process_with_socket(client, NULL) : 0;
 	return pid ? name_process(pid) : NULL;
 }
 

@@ -28,7 +28,8 @@ pid_t vms_host_find_process_with_socket(uint64_t inode, bool (*is_wanted)(pid_t 
  * Says who is served while this connection to a unix socket waits: "process 1234 (libvirtd)", newly
  * allocated, fit for a terminal. NULL if it is nobody, or is not known: see
  * vms_host_connection_inode; this user may not see it; or the socket was handed on by the process
- * that called listen(2).
+ * that called listen(2). This process and its children, which may have its connections, are not
+ * meant: a server may have accepted this very connection, and say nothing.
  */
 char *vms_host_connection_rival(int fd);
 

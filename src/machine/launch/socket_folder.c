@@ -71,13 +71,14 @@ static void remove_dead_sockets(const char *directory)
 bool vms_socket_folder_open(struct vms_socket_folder *folder, GError **error)
 {
 	static gint next_serial;
-	const char *runtime = g_getenv("XDG_RUNTIME_DIR");
+	g_autoptr(GError) failure = NULL;
 	folder->serial = (unsigned)g_atomic_int_add(&next_serial, 1);
-	folder->path =
-		runtime ? g_build_filename(runtime, "vmscope", NULL)
-			: g_strdup_printf("%s/vmscope-%u", g_get_tmp_dir(), (unsigned)geteuid());
-	if (!vms_private_folder_make(folder->path, error)) {
-		g_prefix_error(error, "cannot make a folder for QEMU's sockets: ");
+	folder->path = vms_private_folder_runtime(&failure);
+	if (!folder->path && !failure)
+		folder->path = vms_private_folder_temporary(&failure);
+	if (!folder->path) {
+		g_propagate_prefixed_error(error, g_steal_pointer(&failure),
+					   "cannot make a folder for QEMU's sockets: ");
 		return false;
 	}
 	remove_dead_sockets(folder->path);

@@ -10,7 +10,7 @@
 
 /* The folder, for the sockets of one QEMU. */
 struct vms_socket_folder {
-	char *path;
+	char *path;	 /* of this user, see base/private_folder.h */
 	unsigned serial; /* number of the QEMU in this process, from 0 */
 };
 

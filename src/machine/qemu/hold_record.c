@@ -19,17 +19,9 @@
 #define WATCHDOG_WAIT_US (10 * G_USEC_PER_SEC)
 #define WATCHDOG_POLL_US 5000
 
-/* The folder of this user's records. Makes it if need be; NULL if there is no place for it. */
-static char *make_folder(GError **error)
-{
-	const char *runtime = geteuid() == 0 ? "/run" : g_getenv("XDG_RUNTIME_DIR");
-	g_autofree char *path = runtime ? g_build_filename(runtime, "vmscope", NULL) : NULL;
-	return path && vms_private_folder_make(path, error) ? g_steal_pointer(&path) : NULL;
-}
-
 char *vms_record_path(const char *label)
 {
-	g_autofree char *folder = make_folder(NULL);
+	g_autofree char *folder = vms_private_folder_runtime(NULL);
 	return folder ? g_build_filename(folder, label, NULL) : NULL;
 }
 
@@ -37,7 +29,7 @@ char *vms_record_path(const char *label)
 static int create_file(const char *label)
 {
 	g_autoptr(GError) error = NULL;
-	g_autofree char *folder = label ? make_folder(&error) : NULL;
+	g_autofree char *folder = label ? vms_private_folder_runtime(&error) : NULL;
 	if (error)
 		vms_log(VMS_LOG_WARNING,
 			"what vmscope did to QEMU cannot be undone if it is killed together with "
@@ -134,7 +126,7 @@ void vms_record_each_left(const struct vms_host_identity *process,
 			  bool (*each)(struct vms_record *record, const char *label, void *data),
 			  void *data)
 {
-	g_autofree char *folder = make_folder(NULL);
+	g_autofree char *folder = vms_private_folder_runtime(NULL);
 	g_autoptr(GDir) directory = folder ? g_dir_open(folder, 0, NULL) : NULL;
 	const char *label;
 	while (directory && (label = g_dir_read_name(directory))) {
