@@ -6,10 +6,8 @@
 /* All services, each with its own kinds of requests. */
 static const struct vms_jail_service *const services[] = { &jailed_command_service, NULL };
 
-bool serve_as_jail(int argc, char **argv, int *status)
+void serve_if_jail(int argc, char **argv)
 {
-	if (argc != 2 || strcmp(argv[1], VMS_JAIL_ARGUMENT) != 0)
-		return false;
-	*status = vms_jail_serve(services);
-	return true;
+	if (argc == 2 && strcmp(argv[1], VMS_JAIL_ARGUMENT) == 0)
+		vms_jail_serve(services);
 }

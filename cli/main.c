@@ -95,9 +95,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status;
-	if (serve_as_jail(argc, argv, &status))
-		return status;
+	serve_if_jail(argc, argv);
 	if (!streams_prepare())
 		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");

@@ -11,7 +11,7 @@
 
 #define BUDGET_SECONDS 4.0
 #define BUDGET_BYTES   (256.0 * 1024 * 1024)
-#define BUDGET_ITEMS   1e6
+#define BUDGET_ITEMS   262144.0
 #define BUDGET_PRINTED (64.0 * 1024 * 1024)
 #define BUDGET_PERCENT 5 /* of a processor */
 

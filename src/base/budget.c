@@ -11,7 +11,7 @@
 #define LOSSES_LIMIT  8	   /* that are told */
 #define PROCESSOR_NS  (4 * UINT64_C(1000000000))
 #define BYTES	      (UINT64_C(256) << 20)
-#define ITEMS	      (UINT64_C(1) << 20)
+#define ITEMS	      (UINT64_C(1) << 18)
 #define PRINTED	      (UINT64_C(64) << 20)
 #define PERCENT_LIMIT 100
 #define HURRY_NS      (50 * UINT64_C(1000000))

@@ -32,6 +32,7 @@ enum vms_budget_unit {
  */
 #define VMS_STEPS_OF_CACHED_READ      2
 #define VMS_STEPS_OF_READ	      50
+#define VMS_STEPS_OF_CLEANING(n)      ((n) / 2) /* a text, see base/text.h */
 #define VMS_STEPS_OF_BYTES(n)	      ((n) / 16)
 #define VMS_STEPS_OF_DECOMPRESSING(n) ((n) / 6)
 

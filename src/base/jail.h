@@ -10,34 +10,12 @@
  */
 #pragma once
 
-#include "base/budget.h"
-#include "base/file_source.h"
-#include "base/jail_message.h"
+#include "base/jail_request.h"
 
 struct vms_jail;
 
 /* The first argument of the program when it is started as a jail. */
 #define VMS_JAIL_ARGUMENT "--serve-as-jail"
-
-struct vms_jail_request {
-	uint32_t kind; /* of a service */
-	const void *bytes;
-	size_t size;
-	const int *fds; /* the jail gets copies */
-	size_t n_fds;
-	/* What the jail may read while it works, without a descriptor. */
-	const struct vms_file_source *sources;
-	size_t n_sources;
-	/*
-	 * Opens a file that the jail asks for by a text, which is not trusted: it must only open
-	 * what the jail may read whoever it is. Returns a descriptor, which is closed here, or -1.
-	 * NULL: there is none.
-	 */
-	int (*open)(void *data, const char *name);
-	void *data;
-	/* What is left of it is the jail's. What the jail spends is counted. */
-	struct vms_budget *budget;
-};
 
 /*
  * Makes a jail, whose process is started by the first request. `what` is a noun for messages, as

@@ -35,7 +35,7 @@ struct vms_jail_service {
 };
 
 /*
- * Confines this process, and serves requests until its user goes away. `services` ends with NULL.
- * Returns the exit status.
+ * Confines this process, serves requests until its user goes away, and ends the process.
+ * `services` ends with NULL.
  */
-int vms_jail_serve(const struct vms_jail_service *const *services);
+G_NORETURN void vms_jail_serve(const struct vms_jail_service *const *services);

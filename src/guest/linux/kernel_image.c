@@ -109,13 +109,15 @@ void vms_kernel_image_read(struct vms_machine *machine, const GArray *pages,
 {
 	const struct vms_page *page = &g_array_index(pages, struct vms_page, 0);
 	const struct vms_page *end = page + pages->len;
-	ret->va = page->va;
-	ret->bytes.size = end[-1].va + end[-1].size - page->va;
-	uint8_t *data = allocate_image(ret->bytes.size);
+	const size_t image_size = end[-1].va + end[-1].size - page->va;
+	uint8_t *data = allocate_image(image_size);
 	if (!data)
-		g_error("no memory for a kernel's image of %zu bytes", ret->bytes.size);
-	ret->bytes.data = data;
-	ret->is_complete = true;
+		g_error("no memory for a kernel's image of %zu bytes", image_size);
+	*ret = (struct vms_kernel_image) {
+		.va = page->va,
+		.bytes = { data, image_size },
+		.is_complete = true,
+	};
 	while (page < end) {
 		/* Pages that are adjacent in virtual and physical memory are read at once. */
 		const struct vms_page *run = page;

@@ -15,7 +15,7 @@
 
 #define TASKS_LIMIT (1u << 20) /* the kernel's own limit of threads is four times this */
 /* What a list keeps for a task: itself, and its place in two tables. */
-#define BYTES_OF_TASK (sizeof(struct vms_task) + 64)
+#define BYTES_OF_TASK (sizeof(struct vms_task) + 128)
 
 static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
 							  &vms_task_arch_aarch64 };
