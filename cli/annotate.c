@@ -97,11 +97,17 @@ static void decode_function(struct session *session, const struct source *source
 /* Adds source lines of the files that --symbols names, and of the file itself on this host. */
 static void add_lines(const struct session *session, struct vms_annotation *annotation)
 {
-	for (char **file = session->symbols; file && *file; file++)
-		if (vms_annotation_add_lines(annotation, *file))
+	for (char **file = session->symbols; file && *file; file++) {
+		const int fd = jailed_command_open(session, *file, NULL);
+		if (fd >= 0 && vms_annotation_add_lines(annotation, fd, *file, NULL))
 			return;
-	if (annotation->path && !session->machine)
-		vms_annotation_add_own_lines(annotation, session->budget);
+	}
+	const int own = annotation->path && annotation->build_id && !session->machine
+				? jailed_command_open_mapped(session, annotation->path,
+							     annotation->build_id)
+				: -1;
+	if (own >= 0)
+		vms_annotation_add_lines(annotation, own, annotation->path, session->budget);
 }
 
 /* ---- output ---------------------------------------------------------------------------- */

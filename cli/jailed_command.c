@@ -3,6 +3,7 @@
 #include "base/outfile.h"
 #include "base/text.h"
 #include "commands.h"
+#include "symbol/mapped_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -24,6 +25,7 @@ enum error_kind { NO_ERROR, OF_VMSCOPE, OF_USAGE };
 struct jailed {
 	char **files; /* as the user names them */
 	int *fds;     /* of these */
+	struct vms_jail_work *work;
 	GVariantBuilder outputs;
 	GString *served;
 };
@@ -90,6 +92,15 @@ int jailed_command_open(const struct session *session, const char *path, GError 
 	return fd;
 }
 
+int jailed_command_open_mapped(const struct session *session, const char *path,
+			       const char *build_id)
+{
+	if (!session->jailed)
+		return vms_mapped_file_open(path, build_id, session->budget);
+	g_autofree char *name = g_strdup_printf("%s %s", build_id, path);
+	return vms_jail_open(session->jailed->work, name);
+}
+
 GString *jailed_command_served(const struct session *session)
 {
 	return session->jailed->served;
@@ -150,7 +161,7 @@ static bool serve_command(void *state, struct vms_jail_work *work, GError **erro
 				    "a command in a jail lacks its words or its files");
 		return false;
 	}
-	struct jailed jailed = { .files = files, .fds = work->fds };
+	struct jailed jailed = { .files = files, .fds = work->fds, .work = work };
 	struct session session = { .command = find_command(words[0]),
 				   .jailed = &jailed,
 				   .budget = vms_budget_ref(work->budget) };
@@ -261,6 +272,14 @@ static bool take_answer(struct session *session, const GByteArray *answer, GStri
 	return !failed && is_written;
 }
 
+/* Opens a file that the jail asks for: "BUILD-ID PATH". */
+static int open_for_jail(void *data, const char *name)
+{
+	const char *path = strchr(name, ' ');
+	g_autofree char *build_id = path ? g_strndup(name, (gsize)(path - name)) : NULL;
+	return path ? vms_mapped_file_open(path + 1, build_id, data) : -1;
+}
+
 static bool call_jail(struct session *session, const char *const *files, size_t n, const int *fds,
 		      uint64_t size, GByteArray *answer, GError **error)
 {
@@ -272,6 +291,8 @@ static bool call_jail(struct session *session, const char *const *files, size_t 
 		.size = g_variant_get_size(words),
 		.fds = fds,
 		.n_fds = n,
+		.open = open_for_jail,
+		.data = session->budget,
 		.budget = budget,
 	};
 	struct vms_jail *jail = vms_jail_new(budget, files[0]);

@@ -29,6 +29,12 @@ bool jailed_command_run(struct session *session, const char *const *files, size_
  * Opens a file to read it, in a jail one of those that were given. -1 sets the error.
  */
 int jailed_command_open(const struct session *session, const char *path, GError **error);
+/*
+ * Opens a file of this host that a recording names, if it has the build id; see mapped_file.h. -1
+ * if it cannot be opened.
+ */
+int jailed_command_open_mapped(const struct session *session, const char *path,
+			       const char *build_id);
 /* Returns what a command in a jail gives back to be served, which is appended to it. */
 GString *jailed_command_served(const struct session *session);
 /* Writes an output of the command (session.outputs). */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/annotation.h"
-#include "base/foreign_file.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "symbol/binary.h"
@@ -266,13 +265,12 @@ static bool find_in_file(const struct vms_annotation *annotation, int fd, struct
 	return found;
 }
 
-/* Adds the lines of an open file, which it takes, if that is the mapped one. */
-static bool add_lines(struct vms_annotation *annotation, int fd, const char *path,
-		      struct vms_budget *budget)
+bool vms_annotation_add_lines(struct vms_annotation *annotation, int fd, const char *path,
+			      struct vms_budget *budget)
 {
 	uint64_t address;
 	bool added = false;
-	if (!find_in_file(annotation, fd, budget, &address)) {
+	if (!annotation->build_id || !find_in_file(annotation, fd, budget, &address)) {
 		close(fd);
 		return false;
 	}
@@ -287,27 +285,5 @@ static bool add_lines(struct vms_annotation *annotation, int fd, const char *pat
 		instruction->source = intern_text(annotation, source);
 		added = true;
 	}
-	return added;
-}
-
-bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path)
-{
-	const int fd = annotation->build_id ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	return fd >= 0 && add_lines(annotation, fd, path, NULL);
-}
-
-bool vms_annotation_add_own_lines(struct vms_annotation *annotation, struct vms_budget *budget)
-{
-	const struct vms_foreign_name name = { .path = annotation->path };
-	int fd = -1, number;
-	if (!annotation->build_id || !annotation->path)
-		return false;
-	struct vms_foreign_files *files = vms_foreign_files_new(budget);
-	struct vms_foreign_file *file = vms_foreign_files_open(files, &name, budget, &number);
-	if (file)
-		fd = vms_foreign_file_copy(file, vms_budget_left(budget, VMS_BUDGET_BYTES));
-	const bool added = fd >= 0 && add_lines(annotation, fd, annotation->path, budget);
-	vms_foreign_file_close(file);
-	vms_foreign_files_unref(files);
 	return added;
 }

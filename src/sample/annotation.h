@@ -62,9 +62,9 @@ bool vms_annotation_decode(struct vms_annotation *annotation, const struct vms_a
 /* Lists only the addresses with hits, because the code is not known. */
 void vms_annotation_list_hits(struct vms_annotation *annotation);
 /*
- * Adds source lines of a file on this host, if its build id is that of the mapped file. False if it
- * is not, or if the file has no lines.
+ * Adds source lines of an open file of this host, which it takes, if its build id is that of the
+ * mapped file. False if it is not, or if the file has no lines. `path` is for messages. `budget`
+ * pays for a file that the user has not named; NULL: the user has.
  */
-bool vms_annotation_add_lines(struct vms_annotation *annotation, const char *path);
-/* The same of the file that the recording names, which is foreign. `budget` pays, and may be NULL. */
-bool vms_annotation_add_own_lines(struct vms_annotation *annotation, struct vms_budget *budget);
+bool vms_annotation_add_lines(struct vms_annotation *annotation, int fd, const char *path,
+			      struct vms_budget *budget);
