@@ -4,11 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PART_STEPS 25 /* of a call, which may be one of the system */
+
 bool vms_file_source_read(const struct vms_file_source *source, uint64_t offset, void *buf,
 			  size_t size)
 {
 	return offset <= source->size && size <= source->size - offset &&
 	       (size == 0 || (vms_budget_step(source->budget, 1 + VMS_STEPS_OF_BYTES(size)) &&
+			      source->read(source->data, offset, buf, size)));
+}
+
+bool vms_file_source_read_part(const struct vms_file_source *source, uint64_t offset, void *buf,
+			       size_t size)
+{
+	return offset <= source->size && size <= source->size - offset &&
+	       (size == 0 || (vms_budget_step(source->budget, PART_STEPS) &&
 			      source->read(source->data, offset, buf, size)));
 }
 

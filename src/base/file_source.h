@@ -33,6 +33,12 @@ struct vms_file_source {
 bool vms_file_source_read(const struct vms_file_source *source, uint64_t offset, void *buf,
 			  size_t size);
 /*
+ * As vms_file_source_read, for a source that is made of this one: the bytes were paid for by who
+ * reads that one, so that only the call is counted.
+ */
+bool vms_file_source_read_part(const struct vms_file_source *source, uint64_t offset, void *buf,
+			       size_t size);
+/*
  * Reads what is present of [offset, offset + size), block by block, and fills the rest with zeros.
  * `has`, which may be NULL, gets one byte for each block of the file that the range touches: 1 if
  * it is present. Returns the number of blocks that are missing; `*first` is the offset of the first
