@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include "commands.h"
+#include "jail_services.h"
+#include "rights.h"
 #include "streams.h"
 #include <locale.h>
 #include <signal.h>
@@ -85,7 +87,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 	g_autoptr(GError) error = NULL;
 	g_autofree char *program = g_strconcat("vmscope ", command->name, NULL);
 	g_set_prgname(program);
-	if (command->run(&session, argc, argv, &error) && session_finish(&session, &error))
+	if (rights_drop_for(command->name, &error) && command->run(&session, argc, argv, &error) &&
+	    session_finish(&session, &error))
 		error = g_steal_pointer(&session.loss);
 	session_clear(&session);
 	if (!error)
@@ -99,6 +102,9 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	int status;
+	if (serve_as_jail(argc, argv, &status))
+		return status;
 	if (!streams_prepare())
 		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope ps: lists the guest's threads. */
+#include "base/budget.h"
 #include "commands.h"
 #include <string.h>
+
+#define BYTES_OF_ROW 128 /* of output, without what is shown on demand */
 
 /* What is shown on demand. */
 enum { WITH_TIME = 1 << 0, WITH_COMMAND = 1 << 1, WITH_CGROUP = 1 << 2, WITH_CONTAINER = 1 << 3 };
@@ -63,20 +66,34 @@ static void clear_facts(void *facts)
 	vms_task_facts_clear(facts);
 }
 
+static size_t count_text(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+/* Returns the bytes of all texts. */
+static size_t count_texts(const struct vms_task_facts *facts)
+{
+	return count_text(facts->command) + count_text(facts->cgroup) +
+	       count_text(facts->container);
+}
+
 /* Reads the facts of all tasks, in their order, if any of them is shown. */
 static GArray *read_facts(struct session *session, const GArray *tasks, unsigned with)
 {
+	struct vms_budget *budget = vms_machine_budget(session->machine);
 	GArray *all = g_array_new(FALSE, TRUE, sizeof(struct vms_task_facts));
 	g_array_set_clear_func(all, clear_facts);
 	if (!with)
 		return g_array_set_size(all, tasks->len);
-	for (guint i = 0; i < tasks->len; i++) {
+	for (guint i = 0; i < tasks->len && vms_budget_has_left(budget); i++) {
 		struct vms_task_facts facts;
 		vms_guest_task_facts(session->guest, &g_array_index(tasks, struct vms_task, i),
 				     &facts);
 		g_array_append_val(all, facts);
+		vms_budget_take(budget, VMS_BUDGET_BYTES, sizeof(facts) + count_texts(&facts));
 	}
-	return all;
+	return g_array_set_size(all, tasks->len); /* of the others, nothing is known */
 }
 
 /* Sums the time of the threads of a process, those that have ended included. */
@@ -122,6 +139,13 @@ static void add_row(struct vms_table *table, unsigned with, const struct row *ro
 			      state, task->va, task->comm, texts[0], texts[1], texts[2]);
 }
 
+/* False if the output is as long as may be: the guest says how many tasks there are. */
+static bool has_room(struct session *session, const struct row *row)
+{
+	const uint64_t bytes = BYTES_OF_ROW + count_texts(row->facts);
+	return vms_budget_take(vms_machine_budget(session->machine), VMS_BUDGET_PRINTED, bytes);
+}
+
 static void output_tasks(struct session *session, unsigned with, const GArray *tasks,
 			 const GArray *facts)
 {
@@ -135,6 +159,8 @@ static void output_tasks(struct session *session, unsigned with, const GArray *t
 			process_cpu_ns = sum_process_time(tasks, facts, i);
 		const struct row row = { task, &g_array_index(facts, struct vms_task_facts, i),
 					 process_cpu_ns };
+		if (!has_room(session, &row))
+			break;
 		add_row(table, with, &row);
 	}
 	session_table(session, table);

@@ -6,6 +6,7 @@
 /* What the main thread needs while it waits for a run. */
 struct run {
 	struct vms_sample_report *report;
+	struct vms_budget *budget; /* of the names */
 	GMainLoop *loop;
 	uint64_t duration_ns; /* 0 if the run goes on until it is stopped */
 };
@@ -41,6 +42,7 @@ static gboolean stop_run(gpointer data)
 {
 	struct run *run = data;
 	vms_sample_report_stop(run->report, NULL);
+	vms_budget_hurry(run->budget);
 	return G_SOURCE_CONTINUE;
 }
 
@@ -50,7 +52,8 @@ bool run_sample_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	guint sources[G_N_ELEMENTS(signals)];
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
-	struct run run = { report, loop, duration_ns };
+	struct vms_machine *machine = vms_guest_machine(vms_sample_report_guest(report));
+	struct run run = { report, vms_machine_budget(machine), loop, duration_ns };
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
 		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
 	struct progress *line = NULL;

@@ -3,10 +3,17 @@
 #include "base/outfile.h"
 #include "base/text.h"
 #include "streams.h"
+#include "values.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define BUDGET_SECONDS 4.0
+#define BUDGET_BYTES   (256.0 * 1024 * 1024)
+#define BUDGET_ITEMS   1e6
+#define BUDGET_PRINTED (64.0 * 1024 * 1024)
+#define BUDGET_PERCENT 5 /* of a processor */
 
 void usage_error(GError **error, const char *format, ...)
 {
@@ -93,6 +100,13 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 		  directory ? "DIR" : "FILE" },
 		{ NULL }
 	};
+	const GOptionEntry budget[] = {
+		{ "budget", 0, 0, G_OPTION_ARG_STRING, &session->budget_seconds,
+		  "Processor time for what the guest, its disks or a file holds (default 4); "
+		  "memory grows with it",
+		  "SECONDS" },
+		{ NULL }
+	};
 	const GOptionEntry common[] = { { "quiet", 'q', 0, G_OPTION_ARG_NONE, &session->quiet,
 					  "No warnings, no progress", NULL },
 					{ "verbose", 'v', 0, G_OPTION_ARG_NONE, &session->verbose,
@@ -124,6 +138,7 @@ static GOptionContext *make_context(struct session *session, const GOptionEntry 
 	if (!(command->options & SESSION_NO_OUTPUT))
 		g_option_context_add_main_entries(context, output, NULL);
 	g_option_context_add_main_entries(context, common, NULL);
+	g_option_context_add_main_entries(context, budget, NULL);
 	if (command->options & SESSION_GUEST)
 		g_option_context_add_main_entries(context, guest, NULL);
 	if (command->options & (SESSION_TARGET | SESSION_MAY_TARGET))
@@ -272,6 +287,43 @@ static bool make_debug_files(struct session *session, GError **error)
 	return session->debug_files;
 }
 
+/* Commands that go on while the guest runs get a part of a processor for it, too. */
+static bool make_budget(struct session *session, GError **error)
+{
+	double seconds = BUDGET_SECONDS;
+	if (!value_number("--budget", session->budget_seconds, 0.1, 1e6, "from 0.1 to 1000000 s",
+			  &seconds, error))
+		return false;
+	const double share = MAX(seconds / BUDGET_SECONDS, 1);
+	const struct vms_budget_options options = {
+		.size = sizeof(options),
+		.processor_ns = (uint64_t)(seconds * 1e9),
+		.bytes = (uint64_t)(share * BUDGET_BYTES),
+		.items = (uint64_t)(share * BUDGET_ITEMS),
+		.printed = (uint64_t)(share * BUDGET_PRINTED),
+		.percent = session->command->options & SESSION_RUNNING ? BUDGET_PERCENT : 0,
+		.jail = "/proc/self/exe",
+	};
+	session->budget = vms_budget_new(&options, error);
+	return session->budget;
+}
+
+void session_note_cuts(struct session *session)
+{
+	g_autofree char *cuts =
+		session->budget ? vms_budget_describe_losses(session->budget) : NULL;
+	if (!cuts)
+		return;
+	if (session->command->options & SESSION_RUNNING) {
+		vms_log(VMS_LOG_WARNING, "left out, as it costs too much (--budget): %s", cuts);
+		return;
+	}
+	session->status = 1;
+	if (!session->loss)
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_BUDGET,
+			    "left out, as it costs too much (--budget): %s", cuts);
+}
+
 bool session_parse(struct session *session, const GOptionEntry *own, int *argc, char ***argv,
 		   int min, int max, GError **error)
 {
@@ -292,8 +344,8 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 		vms_log_set_handler(print_log, NULL,
 				    session->verbose ? VMS_LOG_DEBUG : VMS_LOG_WARNING);
 	session->out = g_string_new(NULL);
-	return check_running(session, error) && check_outputs(session, error) &&
-	       make_debug_files(session, error);
+	return check_running(session, error) && make_budget(session, error) &&
+	       check_outputs(session, error) && make_debug_files(session, error);
 }
 
 void session_note_loss(struct session *session, GError *loss)
@@ -345,6 +397,7 @@ static void close_machine(struct session *session)
 
 bool session_finish(struct session *session, GError **error)
 {
+	session_note_cuts(session);
 	/* Comes first: a pager may delay the printing for hours, and nothing must be held then. */
 	close_machine(session);
 	if (session->loss && session->out->len == 0)
@@ -368,6 +421,8 @@ void session_clear(struct session *session)
 	g_free(session->sysroot);
 	g_strfreev(session->debug_folders);
 	vms_debug_files_unref(session->debug_files);
+	vms_budget_unref(session->budget);
+	g_free(session->budget_seconds);
 	g_strfreev(session->memory);
 	g_strfreev(session->outputs);
 	g_clear_error(&session->loss);

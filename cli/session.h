@@ -22,7 +22,10 @@ struct session {
 	struct vms_guest *guest;
 	const struct vms_process *process;   /* whose programs' addresses are meant; NULL: none */
 	struct vms_debug_files *debug_files; /* NULL: the command takes none */
-	struct vms_launch *launched;	     /* the QEMU that this session started, or NULL */
+	/* What may be spent on data of the guest, its disks and files, and on files of others. */
+	struct vms_budget *budget;
+	char *budget_seconds;	     /* an option; NULL: the default */
+	struct vms_launch *launched; /* the QEMU that this session started, or NULL */
 	GString *out;
 	int status;   /* exit status of a command that succeeds */
 	GError *loss; /* why `out` is incomplete, or NULL; printed last, and the exit status is 1 */
@@ -96,6 +99,11 @@ void session_table(struct session *session, const struct vms_table *table);
  */
 bool session_check_binary(const struct session *session, const struct vms_exporter *exporter,
 			  GError **error);
+/*
+ * Notes what was left out, as its data would have cost too much. A command that goes on while the
+ * guest runs warns of it; for others the output is incomplete.
+ */
+void session_note_cuts(struct session *session);
 /* Lets the machine go, then prints the output, or writes it to the file of --output. */
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);

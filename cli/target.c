@@ -202,6 +202,8 @@ bool session_open(struct session *session, GError **error)
 	if (session->machine && (session->command->options & SESSION_PROBES))
 		session->machine = open_for_probes(session->machine, error);
 	if (session->machine)
+		vms_machine_set_budget(session->machine, session->budget);
+	if (session->machine)
 		vms_machine_allow_stop(session->machine, session->allow_stop);
 	return session->machine;
 }

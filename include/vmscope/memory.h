@@ -32,6 +32,12 @@ bool vms_memory_pin(struct vms_memory *memory);
 /* Uses the page tables of other registers from now on. `regs` is copied. */
 void vms_memory_set_regs(struct vms_memory *memory, const struct vms_regs *regs);
 const struct vms_regs *vms_memory_regs(const struct vms_memory *memory);
+/*
+ * Makes reading cost steps of a budget, of which it takes a reference. When that is used up,
+ * nothing can be read. NULL, as at the begin: reading is free, as it must be for samples.
+ */
+void vms_memory_set_budget(struct vms_memory *memory, struct vms_budget *budget);
+struct vms_budget *vms_memory_budget(const struct vms_memory *memory);
 struct vms_machine *vms_memory_machine(struct vms_memory *memory);
 
 /* Reads virtual memory. False if any byte is not mapped or cannot be read. */

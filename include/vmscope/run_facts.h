@@ -91,7 +91,8 @@ typedef struct vms_run_facts {
 	int64_t begin_utc_ns; /* the same in ns since 1970, UTC; 0 if unknown */
 	uint64_t elapsed_ns;
 	enum vms_sample_end end;
-	char *error;			      /* the error that ended the run */
+	char *error;	/* the error that ended the run */
+	char *left_out; /* what has no names as it costs too much (budget.h); NULL: nothing */
 	char *reasons[VMS_SAMPLE_N_FAILURES]; /* message of the first failure of each kind */
 	struct vms_sample_stats *vcpus;	      /* of each vCPU */
 	unsigned n_vcpus;

@@ -121,13 +121,16 @@ static void settle(struct vms_budget *budget)
 	budget->granted = budget->slice = 0;
 }
 
-static void add_loss(struct vms_budget *root, const char *source, const char *reason)
+/* Takes the text. */
+static void add_loss(struct vms_budget *root, char *loss)
 {
 	if (!root->losses)
 		root->losses = g_ptr_array_new_with_free_func(g_free);
 	root->n_losses++;
 	if (root->losses->len < LOSSES_LIMIT)
-		g_ptr_array_add(root->losses, g_strdup_printf("%s: %s", source, reason));
+		g_ptr_array_add(root->losses, loss);
+	else
+		g_free(loss);
 }
 
 /* Returns the limit in words, newly allocated. */
@@ -157,22 +160,32 @@ static void note_used_up(struct vms_budget *budget, enum vms_budget_unit unit)
 		return;
 	budget->has_lost = true;
 	g_autofree char *reason = name_limit(budget, unit);
-	add_loss(budget->root, budget->source, reason);
+	add_loss(budget->root, g_strdup_printf("%s: %s", budget->source, reason));
 }
 
 /* ---- spending --------------------------------------------------------- */
 
-struct vms_budget *vms_budget_new_part(struct vms_budget *whole, const char *source)
+static struct vms_budget *new_share(struct vms_budget *whole, const char *source, unsigned share)
 {
 	if (!whole)
 		return NULL;
 	struct vms_budget *part = new_budget(whole, source);
 	g_mutex_lock(&whole->root->lock);
 	for (int unit = 0; unit < VMS_BUDGET_N_UNITS; unit++)
-		part->limit[unit] = get_left(whole, unit) / PART;
-	part->steps_per_ns = whole->steps_per_ns / PART;
+		part->limit[unit] = get_left(whole, unit) / share;
+	part->steps_per_ns = whole->steps_per_ns / share;
 	g_mutex_unlock(&whole->root->lock);
 	return part;
+}
+
+struct vms_budget *vms_budget_new_part(struct vms_budget *whole, const char *source)
+{
+	return new_share(whole, source, PART);
+}
+
+struct vms_budget *vms_budget_new_first(struct vms_budget *whole, const char *source)
+{
+	return new_share(whole, source, 1);
 }
 
 bool vms_budget_look(struct vms_budget *budget, uint64_t steps)
@@ -288,12 +301,42 @@ uint64_t vms_budget_spent(struct vms_budget *budget, enum vms_budget_unit unit)
 	return spent;
 }
 
-void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason)
+void vms_budget_add_loss(struct vms_budget *budget, const char *loss)
 {
 	if (!budget)
 		return;
 	g_mutex_lock(&budget->root->lock);
-	add_loss(budget->root, source, reason);
+	add_loss(budget->root, g_strdup(loss));
+	g_mutex_unlock(&budget->root->lock);
+}
+
+void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason)
+{
+	g_autofree char *loss = g_strdup_printf("%s: %s", source, reason);
+	vms_budget_add_loss(budget, loss);
+}
+
+char *vms_budget_get_loss(struct vms_budget *budget, guint number)
+{
+	struct vms_budget *root = budget->root;
+	g_mutex_lock(&root->lock);
+	const char *loss =
+		root->losses && number < root->losses->len ? root->losses->pdata[number] : NULL;
+	char *copy = g_strdup(loss);
+	g_mutex_unlock(&root->lock);
+	return copy;
+}
+
+void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET_N_UNITS],
+		       double steps_per_ns)
+{
+	g_mutex_lock(&budget->root->lock);
+	settle(budget);
+	for (int unit = 0; unit < VMS_BUDGET_N_UNITS; unit++)
+		budget->limit[unit] = budget->spent[unit] + MIN(left[unit], UINT64_MAX / 2);
+	budget->steps_per_ns = steps_per_ns;
+	budget->begin_ns = vms_clock_now_ns();
+	budget->has_lost = false;
 	g_mutex_unlock(&budget->root->lock);
 }
 

@@ -27,10 +27,11 @@ enum vms_budget_unit {
 #define VMS_BUDGET_STEP_NS 20
 
 /*
- * What work costs that is more than one step: a read from a guest's memory, which is not cached;
+ * What work costs that is more than one step: a read of a guest's memory, which is cached or not;
  * and bytes that are hashed, compared or decompressed.
  */
-#define VMS_STEPS_OF_READ	      100
+#define VMS_STEPS_OF_CACHED_READ      2
+#define VMS_STEPS_OF_READ	      50
 #define VMS_STEPS_OF_BYTES(n)	      ((n) / 16)
 #define VMS_STEPS_OF_DECOMPRESSING(n) ((n) / 6)
 
@@ -60,6 +61,11 @@ struct vms_budget {
  * `source` is a noun for messages, as "the guest's disks", and is copied. NULL if `whole` is NULL.
  */
 struct vms_budget *vms_budget_new_part(struct vms_budget *whole, const char *source);
+/*
+ * The same with all that is left, for what is served first: the kernel's own tables. It also lets
+ * another thread step.
+ */
+struct vms_budget *vms_budget_new_first(struct vms_budget *whole, const char *source);
 /* Looks whether more steps can be taken, and counts those that were. For vms_budget_step. */
 bool vms_budget_look(struct vms_budget *budget, uint64_t steps);
 
@@ -99,6 +105,13 @@ uint64_t vms_budget_left(struct vms_budget *budget, enum vms_budget_unit unit);
  * was ended by signal 11". Copies both.
  */
 void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason);
+/* The same with one text. */
+void vms_budget_add_loss(struct vms_budget *budget, const char *loss);
+/* Returns the loss of that number, a copy, or NULL if there are less. */
+char *vms_budget_get_loss(struct vms_budget *budget, guint number);
+/* Makes so much be left of a whole budget, whatever was spent before. */
+void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET_N_UNITS],
+		       double steps_per_ns);
 /* Sets VMS_ERROR_BUDGET, or CANCELLED, with what was being done: "cannot read the tasks". */
 void vms_budget_set_error(struct vms_budget *budget, const char *action, GError **error);
 /* Returns the processor time of this thread so far, in ns. */

@@ -51,6 +51,8 @@ static void print_guest(GString *out, const struct vms_run_facts *facts)
 		g_string_append_printf(out, "Stacks:   by %s\n", facts->unwinder);
 	if (facts->why)
 		g_string_append_printf(out, "Missing:  %s\n", facts->why);
+	if (facts->left_out)
+		g_string_append_printf(out, "Left out: %s\n", facts->left_out);
 }
 
 static void print_machine(GString *out, const struct vms_run_facts *facts)

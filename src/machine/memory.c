@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include "machine/engine.h"
+#include "base/budget.h"
 #include "machine/memory-private.h"
 #include <string.h>
 
@@ -44,6 +45,7 @@ struct used_blocks {
  */
 struct vms_memory {
 	struct vms_machine *machine;
+	struct vms_budget *budget; /* NULL: reading is free */
 	const struct vms_arch *arch;
 	int vcpu; /* whose epochs count, or VMS_ALL_VCPUS */
 	size_t block_size;
@@ -145,6 +147,7 @@ static const struct cached_block *get_block(struct vms_memory *memory, uint64_t 
 		block->epoch = block->used = 0;
 		block->pa = pa;
 		if (!vms_memory_pin(memory) ||
+		    !vms_budget_step(memory->budget, VMS_STEPS_OF_READ) ||
 		    !vms_machine_read_phys(memory->machine, pa, get_bytes(memory, block),
 					   memory->block_size))
 			return NULL;
@@ -175,10 +178,13 @@ static bool read_blocks(struct vms_memory *memory, uint64_t epoch, uint64_t pa, 
 static bool read_phys(void *data, uint64_t pa, void *buf, size_t size)
 {
 	struct vms_memory *memory = data;
+	if (!vms_budget_step(memory->budget, VMS_STEPS_OF_CACHED_READ + VMS_STEPS_OF_BYTES(size)))
+		return false;
 	const uint64_t epoch = vms_machine_epoch(memory->machine, memory->vcpu);
 	if (epoch != 0 && size <= CACHED_BYTES && read_blocks(memory, epoch, pa, buf, size))
 		return true;
 	return (epoch == 0 || vms_memory_pin(memory)) &&
+	       vms_budget_step(memory->budget, VMS_STEPS_OF_READ) &&
 	       vms_machine_read_phys(memory->machine, pa, buf, size);
 }
 
@@ -202,6 +208,7 @@ void vms_memory_free(struct vms_memory *memory)
 	if (!memory)
 		return;
 	vms_machine_unref(memory->machine);
+	vms_budget_unref(memory->budget);
 	g_free(memory);
 }
 
@@ -226,6 +233,19 @@ void vms_memory_set_regs(struct vms_memory *memory, const struct vms_regs *regs)
 const struct vms_regs *vms_memory_regs(const struct vms_memory *memory)
 {
 	return &memory->regs;
+}
+
+void vms_memory_set_budget(struct vms_memory *memory, struct vms_budget *budget)
+{
+	if (budget)
+		vms_budget_ref(budget);
+	vms_budget_unref(memory->budget);
+	memory->budget = budget;
+}
+
+struct vms_budget *vms_memory_budget(const struct vms_memory *memory)
+{
+	return memory->budget;
 }
 
 struct vms_machine *vms_memory_machine(struct vms_memory *memory)

@@ -445,6 +445,7 @@ struct vms_run_facts *vms_sample_report_facts(struct vms_sample_report *report)
 	facts->elapsed_ns = vms_sample_report_elapsed_ns(report);
 	facts->end = vms_sample_report_end(report);
 	facts->error = error ? g_strdup(error->message) : NULL;
+	facts->left_out = vms_budget_describe_losses(vms_machine_budget(report->machine));
 	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		facts->reasons[i] = vms_sample_report_reason(report, (enum vms_sample_failure)i);
 	facts->n_vcpus = run ? run->n_vcpus : 0;

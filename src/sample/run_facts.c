@@ -96,6 +96,7 @@ void vms_run_facts_free(struct vms_run_facts *facts)
 	g_free(facts->unwinder);
 	g_free(facts->why);
 	g_free(facts->error);
+	g_free(facts->left_out);
 	for (unsigned i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
 		g_free(facts->reasons[i]);
 	g_free(facts->vcpus);
@@ -123,10 +124,11 @@ void vms_run_facts_set_title(struct vms_run_facts *facts)
 	bool early = vms_sample_ended_early(facts->end);
 
 	facts->title = g_strdup_printf(
-		"%s on %s, %u vCPU%s, %.1f s %s%s%s%s", system, facts->machine_description,
+		"%s on %s, %u vCPU%s, %.1f s %s%s%s%s%s%s", system, facts->machine_description,
 		facts->n_vcpus, facts->n_vcpus == 1 ? "" : "s", (double)facts->elapsed_ns / 1e9,
 		interval, early ? " (ended early: " : "",
-		early ? vms_sample_end_text(facts->end) : "", early ? ")" : "");
+		early ? vms_sample_end_text(facts->end) : "", early ? ")" : "",
+		facts->left_out ? ", left out: " : "", facts->left_out ?: "");
 }
 
 /* ---- items ------------------------------------------------------------ */

@@ -347,8 +347,8 @@ static bool parse_header(struct vms_btf *btf, struct vms_bytes blob, GError **er
 	if (header < HEADER_SIZE || !vms_bytes_has(blob, types_begin, types_size) ||
 	    !vms_bytes_has(blob, strings_begin, strings_size))
 		return fail_malformed(error, "its sections lie outside of it");
-	btf->types = (struct vms_bytes) { blob.data + types_begin, types_size };
-	btf->strings = (struct vms_bytes) { blob.data + strings_begin, strings_size };
+	vms_bytes_slice(blob, types_begin, types_size, &btf->types);
+	vms_bytes_slice(blob, strings_begin, strings_size, &btf->strings);
 	if (!strings_size || btf->strings.data[strings_size - 1])
 		return fail_malformed(error, "its last string does not end");
 	return true;
@@ -402,7 +402,7 @@ struct vms_btf *vms_btf_new(struct vms_bytes blob, GError **error)
 	btf->blob = g_memdup2(blob.data, blob.size);
 	btf->offsets = g_array_new(false, false, sizeof(uint32_t));
 	btf->names = g_array_new(false, false, sizeof(struct btf_name));
-	if (!parse_header(btf, (struct vms_bytes) { btf->blob, blob.size }, error) ||
+	if (!parse_header(btf, (struct vms_bytes) { btf->blob, blob.size, blob.budget }, error) ||
 	    !index_types(btf, error)) {
 		vms_btf_free(btf);
 		return NULL;

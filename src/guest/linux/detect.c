@@ -214,7 +214,7 @@ static struct vms_btf *load_btf(struct vms_linux *guest, GError **error)
 			    "the kernel's BTF cannot be read");
 		return NULL;
 	}
-	return vms_btf_new((struct vms_bytes) { data, end - begin }, error);
+	return vms_btf_new((struct vms_bytes) { data, end - begin, guest->budget }, error);
 }
 
 static void load_types(struct vms_linux *guest)
@@ -270,7 +270,11 @@ static struct vms_linux *load_guest(struct vms_machine *machine, const struct vm
 		g_mutex_init(&guest->lock);
 		guest->machine = vms_machine_ref(machine);
 		guest->arch = arch->arch;
+		guest->budget =
+			vms_budget_new_first(vms_machine_budget(machine), "the guest's kernel");
 		guest->memory = vms_memory_new(machine, regs);
+		vms_memory_set_budget(guest->memory, guest->budget);
+		image.bytes.budget = guest->budget;
 		guest->banner = banner;
 		guest->found_by = found_by;
 		guest->vmcoreinfo = g_strdup(vmcoreinfo);
@@ -575,6 +579,7 @@ void vms_linux_free(void *system)
 	g_free(guest->hostname);
 	vms_symbol_table_unref(guest->symbols);
 	vms_memory_free(guest->memory);
+	vms_budget_unref(guest->budget);
 	vms_machine_unref(guest->machine);
 	g_mutex_clear(&guest->lock);
 	g_free(guest);

@@ -22,6 +22,7 @@ struct vms_linux {
 	struct vms_machine *machine;
 	const struct vms_arch *arch;
 	struct vms_memory *memory;		   /* kernel memory; after detection under `lock` */
+	struct vms_budget *budget;		   /* of `memory`; likewise */
 	bool has_own_tables;			   /* `memory` uses the kernel's own page tables */
 	struct vms_symbolizer *symbolizer;	   /* names addresses */
 	struct vms_symbol_table *symbols;	   /* kallsyms, of the kernel without its modules */

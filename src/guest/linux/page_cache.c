@@ -172,6 +172,9 @@ struct vms_page_cache *vms_page_cache_new(const struct vms_linux *guest)
 	g_mutex_init(&cache->lock);
 	cache->machine = vms_machine_ref(guest->machine);
 	cache->memory = vms_memory_new(guest->machine, vms_memory_regs(guest->memory));
+	g_autoptr(vms_budget) budget = vms_budget_new_part(vms_machine_budget(guest->machine),
+							   "files in the guest's memory");
+	vms_memory_set_budget(cache->memory, budget);
 	return cache;
 }
 

@@ -44,6 +44,9 @@ struct vms_perf_maps *vms_perf_maps_new(struct vms_linux *guest)
 	g_mutex_init(&maps->reading);
 	maps->noted = g_array_new(FALSE, FALSE, sizeof(struct noted));
 	maps->memory = vms_memory_new(guest->machine, vms_memory_regs(guest->memory));
+	g_autoptr(vms_budget) budget = vms_budget_new_part(vms_machine_budget(guest->machine),
+							   "perf maps of the guest's programs");
+	vms_memory_set_budget(maps->memory, budget);
 	return maps;
 }
 

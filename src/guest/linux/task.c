@@ -6,12 +6,16 @@
  */
 #include "guest/linux/task-private.h"
 
+#include "base/budget.h"
+#include "base/keyed_hash.h"
 #include "guest/linux/list.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <vmscope/log.h>
 
 #define TASKS_LIMIT (1u << 20) /* the kernel's own limit of threads is four times this */
+/* What a list keeps for a task: itself, and its place in two tables. */
+#define BYTES_OF_TASK (sizeof(struct vms_task) + 64)
 
 static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
 							  &vms_task_arch_aarch64 };
@@ -271,7 +275,9 @@ static bool add_task(struct listing *listing, uint64_t va)
 {
 	struct vms_task task = { 0 };
 	if (!read_task(listing->guest->tasks, listing->guest->memory, va, &task) ||
-	    !g_hash_table_add(listing->seen, GSIZE_TO_POINTER(va)))
+	    !g_hash_table_add(listing->seen, GSIZE_TO_POINTER(va)) ||
+	    !vms_budget_take(listing->guest->budget, VMS_BUDGET_ITEMS, 1) ||
+	    !vms_budget_take(listing->guest->budget, VMS_BUDGET_BYTES, BYTES_OF_TASK))
 		return false;
 	g_array_append_val(listing->tasks, task);
 	return true;
@@ -331,10 +337,12 @@ GArray *vms_linux_tasks_list(void *system, GError **loss, GError **error)
 	if (!check_tasks_understood(guest, error))
 		return NULL;
 	g_autoptr(GArray) tasks = g_array_new(false, false, sizeof(struct vms_task));
-	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+	g_autoptr(GHashTable) seen = g_hash_table_new(vms_hash_direct, NULL);
 	struct listing listing = { guest, tasks, seen, NULL };
 	g_mutex_lock(&guest->lock);
 	list_processes(&listing);
+	vms_budget_give_back(guest->budget, VMS_BUDGET_ITEMS, tasks->len);
+	vms_budget_give_back(guest->budget, VMS_BUDGET_BYTES, tasks->len * BYTES_OF_TASK);
 	g_mutex_unlock(&guest->lock);
 	if (listing.loss && (!loss || tasks->len == 0)) {
 		g_propagate_error(error, listing.loss);

@@ -69,6 +69,7 @@ static size_t read_arguments(struct vms_linux *guest, const struct vms_task *tas
 		return 0;
 	guest->tasks->arch->set_tables(&regs, pgd);
 	g_autoptr(vms_memory) memory = vms_memory_new(guest->machine, &regs);
+	vms_memory_set_budget(memory, guest->budget);
 	while (done < size) {
 		const size_t part = MIN(size - done, 4096 - (va + done) % 4096);
 		if (!vms_memory_read(memory, va + done, text + done, part))
