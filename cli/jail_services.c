@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "jail_services.h"
 #include "base/jail_process.h"
+#include "disk/disk_service.h"
 #include <string.h>
 
 /* All services, each with its own kinds of requests. */
-static const struct vms_jail_service *const services[] = { NULL };
+static const struct vms_jail_service *const services[] = { &vms_disk_service, NULL };
 
 bool serve_as_jail(int argc, char **argv, int *status)
 {
