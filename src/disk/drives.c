@@ -46,7 +46,7 @@ struct vms_drives {
 	void *state;		   /* of vms_disk_service */
 	uint64_t n_files;	   /* that were opened */
 	GMutex chunks_lock;	   /* guards what follows; taken last, never held for long */
-	struct chunk chunks[CHUNKS]; /* by a hash of file and offset */
+	struct chunk chunks[CHUNKS]; /* by file and offset */
 };
 
 static void clear_opened(void *data)
@@ -301,10 +301,11 @@ struct guest_file {
 	uint64_t size;
 };
 
+/* Chunks that lie one behind the other have different places: a read may need two of them. */
 static struct chunk *find_chunk(struct guest_file *file, uint64_t offset)
 {
-	const uint64_t hash = vms_keyed_hash_u64(file->number << 40 ^ offset / CHUNK);
-	return &file->drives->chunks[hash % CHUNKS];
+	const uint64_t first = vms_keyed_hash_u64(file->number) % CHUNKS;
+	return &file->drives->chunks[(first + offset / CHUNK) % CHUNKS];
 }
 
 /* Copies bytes of one chunk, if it is kept. */
