@@ -8,9 +8,9 @@
 #define HANDLES_LIMIT (1u << 16)
 
 struct service {
-	GArray *images;	       /* struct vms_disk_image, until they are scanned */
+	GArray *images;		 /* struct vms_disk_image, until they are scanned */
 	struct vms_disks *disks; /* NULL before that */
-	GArray *files;	       /* struct vms_file_source, by their handles; without `read`: closed */
+	GArray *files; /* struct vms_file_source, by their handles; without `read`: closed */
 };
 
 static void clear_image(void *data)
@@ -126,9 +126,9 @@ static bool scan_images(struct service *service, struct vms_jail_work *work, GEr
 			base < (int32_t)n ? base : -1;
 	}
 	g_array_set_clear_func(service->images, NULL); /* the disks take them */
-	service->disks = vms_disks_scan(
-		(const struct vms_disk_image *)(const void *)service->images->data, n,
-		work->budget);
+	service->disks =
+		vms_disks_scan((const struct vms_disk_image *)(const void *)service->images->data,
+			       n, work->budget);
 	g_array_set_size(service->images, 0);
 	return true;
 }
@@ -167,8 +167,8 @@ static bool read_file(struct service *service, struct vms_jail_work *work, GErro
 	const struct vms_file_source *file = find_file(service, wanted.handle);
 	const guint before = work->answer->len;
 	g_byte_array_set_size(work->answer, before + wanted.size);
-	if (file && vms_file_source_read(file, wanted.offset, work->answer->data + before,
-					 wanted.size))
+	if (file &&
+	    vms_file_source_read(file, wanted.offset, work->answer->data + before, wanted.size))
 		return true;
 	g_byte_array_set_size(work->answer, before);
 	g_set_error_literal(error, VMS_ERROR, VMS_ERROR_UNREADABLE,

@@ -19,7 +19,8 @@ enum {
 	 * NUL behind it; empty: none.
 	 */
 	VMS_DISK_ADD = 0x100,
-	/* Scans the disks: an int32_t per image, in the order of adding; see vms_disk_image.base. */
+	/* Scans the disks: an int32_t per image, in the order of adding; see vms_disk_image.base.
+	 */
 	VMS_DISK_SCAN,
 	VMS_DISK_OPEN,	/* a struct vms_disk_open; the answer is a struct vms_disk_opened */
 	VMS_DISK_READ,	/* a struct vms_disk_read; the answer is the bytes */
@@ -30,7 +31,7 @@ enum {
 #define VMS_DISK_READ_LIMIT (64u << 10)
 
 struct vms_disk_added {
-	uint64_t size;	   /* of the image, bytes */
+	uint64_t size;	    /* of the image, bytes */
 	uint32_t path_size; /* with the NUL */
 	uint32_t reserved;
 };

@@ -10,13 +10,13 @@
 
 struct vms_disks {
 	struct vms_budget *budget;
-	GArray *images;	       /* struct vms_disk_image */
-	GPtrArray *sources;    /* struct vms_file_source: the disks */
-	GPtrArray *budgets;    /* those of the disks */
-	GPtrArray *volumes;    /* struct vms_ext4 */
+	GArray *images;	    /* struct vms_disk_image */
+	GPtrArray *sources; /* struct vms_file_source: the disks */
+	GPtrArray *budgets; /* those of the disks */
+	GPtrArray *volumes; /* struct vms_ext4 */
 	struct vms_lvm *lvm;
-	GPtrArray *logical;    /* struct vms_lvm_volume; NULL until all disks are known */
-	GString *obstacles;    /* why disks cannot be read */
+	GPtrArray *logical; /* struct vms_lvm_volume; NULL until all disks are known */
+	GString *obstacles; /* why disks cannot be read */
 };
 
 static void clear_image(void *data)

@@ -41,11 +41,11 @@ struct vms_drives {
 	bool has_process;
 	GMutex lock; /* guards all that follows; held while disks are read, so for long */
 	bool is_scanned, has_failed, is_lost;
-	struct vms_budget *budget; /* the part of the disks */
-	struct vms_jail *jail;	   /* interprets the disks; NULL: `state` does, in this process */
-	void *state;		   /* of vms_disk_service */
-	uint64_t n_files;	   /* that were opened */
-	GMutex chunks_lock;	   /* guards what follows; taken last, never held for long */
+	struct vms_budget *budget;   /* the part of the disks */
+	struct vms_jail *jail;	     /* interprets the disks; NULL: `state` does, in this process */
+	void *state;		     /* of vms_disk_service */
+	uint64_t n_files;	     /* that were opened */
+	GMutex chunks_lock;	     /* guards what follows; taken last, never held for long */
 	struct chunk chunks[CHUNKS]; /* by file and offset */
 };
 
@@ -191,8 +191,8 @@ static int find_base(const struct vms_drives *drives, const GArray *files, guint
 /* ---- the service ------------------------------------------------------ */
 
 /* Asks the service that interprets disks, in a jail or here. The caller holds the lock. */
-static bool ask(struct vms_drives *drives, uint32_t kind, const void *bytes, size_t size,
-		int *fds, size_t n_fds, GByteArray *answer, GError **error)
+static bool ask(struct vms_drives *drives, uint32_t kind, const void *bytes, size_t size, int *fds,
+		size_t n_fds, GByteArray *answer, GError **error)
 {
 	if (!vms_budget_has_left(drives->budget)) {
 		vms_budget_set_error(drives->budget, "cannot read the guest's disks", error);
@@ -253,8 +253,8 @@ static bool add_images(struct vms_drives *drives, GArray *files, guint first, gu
 		g_byte_array_append(bytes, (const guint8 *)file->path, added.path_size);
 		fds[i] = file->fd;
 	}
-	const bool done = ask_once(drives, VMS_DISK_ADD, bytes->data, bytes->len, fds, n, names,
-				   error);
+	const bool done =
+		ask_once(drives, VMS_DISK_ADD, bytes->data, bytes->len, fds, n, names, error);
 	for (guint i = 0; i < n; i++) /* those that the service has kept are its own */
 		g_array_index(files, struct opened, first + i).fd = fds[i];
 	g_byte_array_append(names, (const guint8 *)"", 1); /* what is missing is empty */

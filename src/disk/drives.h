@@ -25,7 +25,8 @@ struct vms_drives *vms_drives_ref(struct vms_drives *drives);
 void vms_drives_unref(struct vms_drives *drives);
 /* True the first time that it is called. */
 bool vms_drives_is_first_failure(struct vms_drives *drives);
-/* Counts steps of work with what the disks hold. False: there are no more. Waits as reading does. */
+/* Counts steps of work with what the disks hold. False: there are no more. Waits as reading does.
+ */
 bool vms_drives_charge(struct vms_drives *drives, uint64_t steps);
 /*
  * Opens a file of the guest: see vms_disks_open_file, which also tells of the errors, besides those

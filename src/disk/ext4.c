@@ -10,14 +10,14 @@
 #define OLD_INODE_SIZE	128
 #define EXTENT_DEPTH	5
 #define EXTENT_MAGIC	0xf30a
-#define EXTENT_SIZE	12 /* of a node's header, and of each entry */
-#define LOOKUP_STEPS	20 /* to find a block in a node, which is paid for as a whole */
+#define EXTENT_SIZE	12    /* of a node's header, and of each entry */
+#define LOOKUP_STEPS	20    /* to find a block in a node, which is paid for as a whole */
 #define UNWRITTEN	32768 /* an extent that is longer is not written yet, and reads as zeros */
 #define DIRECT		12    /* blocks that an inode names itself, without extents */
 #define LIST_LEVELS	3     /* of lists of blocks */
 #define MAP_OFFSET	40    /* in an inode, of what it says of its blocks */
 #define MAP_SIZE	60
-#define INODE_SIZE_READ 112   /* of an inode, up to the high half of its size */
+#define INODE_SIZE_READ 112 /* of an inode, up to the high half of its size */
 
 enum {
 	/* s_feature_incompat: what a reader must understand. */
@@ -58,7 +58,7 @@ struct file {
 	struct vms_budget *budget; /* of the disk */
 	uint64_t bytes;		   /* that were taken of it */
 	bool has_extents;
-	uint8_t map[MAP_SIZE];		/* the root of the tree, in the inode */
+	uint8_t map[MAP_SIZE];		 /* the root of the tree, in the inode */
 	struct node nodes[EXTENT_DEPTH]; /* by their level; 0: a leaf */
 };
 
@@ -265,7 +265,8 @@ static uint64_t count_run(struct vms_bytes list, uint64_t i, uint32_t place)
 {
 	uint64_t n = 1;
 	uint32_t next;
-	while (vms_bytes_u32(list, (i + n) * sizeof(next), &next) && next == (place ? place + n : 0))
+	while (vms_bytes_u32(list, (i + n) * sizeof(next), &next) &&
+	       next == (place ? place + n : 0))
 		n++;
 	return n;
 }
@@ -280,8 +281,8 @@ static bool find_by_lists(struct file *file, uint64_t block, struct run *ret)
 	struct vms_bytes list;
 	uint64_t covers = 1, i = block; /* blocks of the file that one entry stands for */
 	unsigned levels = 0;
-	vms_bytes_slice((struct vms_bytes) { file->map, MAP_SIZE }, 0,
-			DIRECT * sizeof(uint32_t), &list);
+	vms_bytes_slice((struct vms_bytes) { file->map, MAP_SIZE }, 0, DIRECT * sizeof(uint32_t),
+			&list);
 	if (block >= DIRECT) {
 		for (i -= DIRECT, levels = 1, covers = per_list; i >= covers; levels++) {
 			i -= covers;
@@ -298,7 +299,8 @@ static bool find_by_lists(struct file *file, uint64_t block, struct run *ret)
 		if (!vms_bytes_u32(list, at * sizeof(place), &place))
 			return false;
 		if (place == 0 || levels == 0) {
-			const uint64_t n = levels == 0 ? count_run(list, at, place) : covers - inside;
+			const uint64_t n =
+				levels == 0 ? count_run(list, at, place) : covers - inside;
 			*ret = (struct run) { n, place };
 			return vms_budget_step(file->budget, levels == 0 ? n : 1);
 		}
@@ -327,7 +329,8 @@ static bool read_file(void *data, uint64_t offset, void *buf, size_t size)
 		const uint64_t block = offset / fs->block_size, inside = offset % fs->block_size;
 		if (!find_run(file, block, &run))
 			return false;
-		/* A number of blocks that is too large for a product ends no earlier than `size`. */
+		/* A number of blocks that is too large for a product ends no earlier than `size`.
+		 */
 		const uint64_t n = MIN(run.n, size / fs->block_size + 2);
 		const size_t part = MIN(size, n * fs->block_size - inside);
 		if (run.place == 0)

@@ -26,11 +26,12 @@ struct vms_binary {
 	bool is_missing; /* a part of what was looked for */
 	bool is_awaited; /* a server looks for its symbols */
 	uint64_t next_ns, pause_ns;
-	uint64_t fetch_ns, fetch_pause_ns; /* as those, of what vms_binary_fetch brings */
+	uint64_t fetch_ns, fetch_pause_ns;   /* as those, of what vms_binary_fetch brings */
 	GPtrArray *old_elfs, *old_functions; /* what was replaced */
 	size_t old_bytes;
-	guint64 wanted; /* atomic: offset of what was missing last for vms_binary_read_now; 0: nothing */
-	GMutex lock; /* held for one read, so that stacks do not wait for functions; guards: */
+	guint64 wanted; /* atomic: offset of what was missing last for vms_binary_read_now; 0:
+			   nothing */
+	GMutex lock;	/* held for one read, so that stacks do not wait for functions; guards: */
 	struct vms_file_source source;
 	struct vms_file_source copy; /* of this host; empty if there is none */
 	bool has_sought_copy;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drives-tool [-c COPY] [-j] [-s] UUID INODE SIZE IMAGE…: opens images as QEMU would have them open,
- * and writes the bytes of a file in one of them, by the UUID of its file system (32 hexadecimal
- * digits) and its inode. -c: of one of the disks that have it. -j: a jail interprets the disks. -s:
- * writes what it has cost to the standard error. What was left out for its cost is written there,
- * too.
+ * drives-tool [-c COPY] [-j] [-s] UUID INODE SIZE IMAGE…: opens images as QEMU would have them
+ * open, and writes the bytes of a file in one of them, by the UUID of its file system (32
+ * hexadecimal digits) and its inode. -c: of one of the disks that have it. -j: a jail interprets
+ * the disks. -s: writes what it has cost to the standard error. What was left out for its cost is
+ * written there, too.
  */
+#include "disk/drives.h"
 #include "base/jail_process.h"
 #include "disk/disk_service.h"
-#include "disk/drives.h"
 #include <err.h>
 #include <fcntl.h>
 #include <glib.h>

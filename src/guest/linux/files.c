@@ -26,7 +26,8 @@ struct noted {
 struct opened {
 	struct vms_cached_file file;
 	struct vms_binary *binary;
-	/* What is used for it: that of a copy of the file, or `binary`. NULL: it is not known yet. */
+	/* What is used for it: that of a copy of the file, or `binary`. NULL: it is not known yet.
+	 */
 	struct vms_binary *shared;
 };
 
@@ -354,10 +355,9 @@ void vms_linux_files_open_noted(struct vms_linux_files *files, struct vms_symbol
 		g_mutex_unlock(&files->lock);
 		if (!is_there)
 			return;
-		g_autoptr(vms_binary) binary =
-			noted.is_opened || noted.space != space
-				? NULL
-				: open_noted(files, &noted, waits);
+		g_autoptr(vms_binary) binary = noted.is_opened || noted.space != space
+						       ? NULL
+						       : open_noted(files, &noted, waits);
 		if (binary)
 			vms_symbolizer_attach_binary(symbolizer, space, noted.start, noted.token,
 						     binary, NULL);

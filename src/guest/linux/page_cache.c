@@ -29,7 +29,7 @@ struct vms_page_cache {
 	uint64_t page_size;
 	uint64_t vmemmap; /* address that the struct page of frame 0 would have */
 	uint64_t page_struct_size, inode_size;
-	int64_t uptodate; /* number of the bit PG_uptodate */
+	int64_t uptodate;   /* number of the bit PG_uptodate */
 	uint64_t unwritten; /* bits of pages that are not on the disk yet */
 	struct vms_btf_member f_mapping, f_inode;
 	struct vms_btf_member i_mapping, i_size, i_ino, i_sb, i_nlink, s_dev, s_bdev, s_uuid, host;
