@@ -2,6 +2,7 @@
 /* vmscope annotate: shows how many samples each instruction of a function has. */
 #include "code_mode.h"
 #include "commands.h"
+#include "jailed_command.h"
 #include "recording_file.h"
 #include "sample/annotation.h"
 #include "sample_run.h"
@@ -9,7 +10,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#define DEFAULT_HZ 999
+#define DEFAULT_HZ  999
+#define FILES_LIMIT 32 /* of --symbols, that are read in a jail */
 
 struct options {
 	char *hz, *seconds;
@@ -225,6 +227,17 @@ static bool annotate_recording(struct session *session, const char *function, co
 	return show_functions(session, &source, function, error);
 }
 
+/* Has this command annotate the recording in a jail, with the files that --symbols names. */
+static bool annotate_in_jail(struct session *session, const char *path, GError **error)
+{
+	g_autoptr(GPtrArray) files = g_ptr_array_new();
+	g_ptr_array_add(files, (char *)path);
+	for (char **file = session->symbols; file && *file && files->len < FILES_LIMIT; file++)
+		g_ptr_array_add(files, *file);
+	return jailed_command_run(session, (const char *const *)files->pdata, files->len, NULL,
+				  error);
+}
+
 static bool annotate_guest(struct session *session, const struct options *options,
 			   const char *function, GError **error)
 {
@@ -275,7 +288,9 @@ static bool run_annotate(struct session *session, int argc, char **argv, GError 
 	bool done = session_parse(session, entries, &argc, &argv, 1, 2, error);
 	if (done && argc > 2)
 		done = check_recording_options(session, &options, argv[2], error) &&
-		       annotate_recording(session, argv[1], argv[2], error);
+		       (jailed_command_is_due(session)
+				? annotate_in_jail(session, argv[2], error)
+				: annotate_recording(session, argv[1], argv[2], error));
 	else if (done)
 		done = annotate_guest(session, &options, argv[1], error);
 	g_free(options.hz);

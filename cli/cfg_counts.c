@@ -85,10 +85,11 @@ static void wait_for_end(struct vms_flow *flow, uint64_t duration_ns)
 }
 
 /* Runs the flow until the time is over or Ctrl-C. Both keep the counts. */
-static bool count_until_end(struct vms_flow *flow, uint64_t duration_ns, GError **error)
+static bool count_until_end(struct session *session, struct vms_flow *flow, uint64_t duration_ns,
+			    GError **error)
 {
 	struct interrupts interrupts;
-	interrupts_catch(&interrupts);
+	interrupts_catch(&interrupts, session->budget);
 	/* Counted records need not be kept. */
 	bool done = vms_flow_enable(flow, 0, 1, error);
 	if (done) {
@@ -131,7 +132,7 @@ static bool count_blocks(struct session *session, struct count_run *run,
 {
 	struct vms_flow_progress progress;
 	g_autoptr(vms_flow) flow = make_flow(session, run, counting, error);
-	if (!flow || !count_until_end(flow, counting->duration_ns, error))
+	if (!flow || !count_until_end(session, flow, counting->duration_ns, error))
 		return false;
 	vms_flow_get_progress(flow, &progress);
 	run->counts->lost = progress.lost + progress.unknown;

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* One file per command; main.c lists them. */
+/* One file per command; commands.c lists them. */
 #pragma once
 
 #include "session.h"
+
+/* All commands, in the order of the help. */
+const struct command *const *list_commands(size_t *n);
+/* Returns a command by its name, or NULL. */
+const struct command *find_command(const char *name);
 
 extern const struct command command_annotate;
 extern const struct command command_calls;

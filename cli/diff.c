@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope diff: shows what has changed between two recordings. */
-#include "base/outfile.h"
 #include "commands.h"
+#include "jailed_command.h"
 #include "recording_file.h"
 #include "values.h"
 #include <math.h>
@@ -216,7 +216,7 @@ static const struct vms_exporter *choose_picture(const char *path)
 
 static bool write_picture(const struct vms_exporter *exporter,
 			  const struct vms_comparison *comparison, const struct side sides[2],
-			  const char *path, GError **error)
+			  GString *text, GError **error)
 {
 	const struct vms_export_options options = { .size = sizeof(options),
 						    .comparison = comparison };
@@ -225,7 +225,7 @@ static bool write_picture(const struct vms_exporter *exporter,
 	g_autofree char *after = g_path_get_basename(sides[1].path);
 	g_free(facts->title);
 	facts->title = g_strdup_printf("%s, by its change since %s", after, before);
-	return vms_export_file(exporter, sides[1].profile, facts, &options, path, error);
+	return vms_export_text(exporter, sides[1].profile, facts, &options, text, error);
 }
 
 static bool write_outputs(struct session *session, const struct vms_comparison *comparison,
@@ -234,15 +234,11 @@ static bool write_outputs(struct session *session, const struct vms_comparison *
 	for (char **path = session->outputs; path && *path; path++) {
 		const struct vms_exporter *exporter = choose_picture(*path);
 		g_autoptr(GString) text = g_string_new(NULL);
-		if (exporter) {
-			if (!write_picture(exporter, comparison, sides, *path, error))
-				return false;
-			continue;
-		}
-		append_functions(text, session, comparison, sides, options);
-		g_autoptr(vms_outfile) file = vms_outfile_open(*path, error);
-		if (!file || !vms_outfile_write(file, text->str, text->len, error) ||
-		    !vms_outfile_commit(file, error))
+		if (!exporter)
+			append_functions(text, session, comparison, sides, options);
+		else if (!write_picture(exporter, comparison, sides, text, error))
+			return false;
+		if (!jailed_command_write(session, *path, text, error))
 			return false;
 	}
 	if (session->prints)
@@ -256,8 +252,13 @@ static bool compare_recordings(struct session *session, struct side sides[2],
 	static const struct choice measures[] = { { "share", MEASURE_SHARE },
 						  { "rate", MEASURE_RATE },
 						  { NULL, 0 } };
-	if (!value_choose("--by", options->by, measures, &options->measure, error) ||
-	    !load_side(session, &sides[0], error) || !load_side(session, &sides[1], error))
+	if (!value_choose("--by", options->by, measures, &options->measure, error))
+		return false;
+	if (jailed_command_is_due(session)) {
+		const char *const paths[] = { sides[0].path, sides[1].path };
+		return jailed_command_run(session, paths, G_N_ELEMENTS(paths), NULL, error);
+	}
+	if (!load_side(session, &sides[0], error) || !load_side(session, &sides[1], error))
 		return false;
 	if (options->measure == MEASURE_RATE && !(sides[0].scale > 0 && sides[1].scale > 0)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,

@@ -212,7 +212,7 @@ static bool trace_until_end(struct trace *trace, const struct options *options, 
 	if (!value_seconds(options->seconds, &trace->run.duration_ns, error) ||
 	    !open_writer(trace, error))
 		return false;
-	interrupts_catch(&trace->interrupts);
+	interrupts_catch(&trace->interrupts, trace->session->budget);
 	bool done = enable_flow(trace, error);
 	trace->is_armed = done;
 	if (done) {

@@ -5,10 +5,12 @@
 
 static const int signals[INTERRUPTS] = { SIGINT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t came, unseen;
+static struct vms_budget *hurried; /* written while no signal is caught */
 
 static void note_signal(int number)
 {
 	came = 1;
+	vms_budget_hurry(hurried);
 	unseen = unseen + 1;
 	if (unseen < UNSEEN_MAX)
 		return;
@@ -16,11 +18,12 @@ static void note_signal(int number)
 	raise(number);
 }
 
-void interrupts_catch(struct interrupts *interrupts)
+void interrupts_catch(struct interrupts *interrupts, struct vms_budget *budget)
 {
 	struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
 	sigemptyset(&action.sa_mask);
 	interrupts_forget();
+	hurried = budget;
 	for (unsigned i = 0; i < INTERRUPTS; i++)
 		sigaction(signals[i], &action, &interrupts->before[i]);
 }

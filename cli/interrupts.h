@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <vmscope/budget.h>
 
 #define INTERRUPTS 3
 
@@ -14,8 +15,11 @@ struct interrupts {
 	struct sigaction before[INTERRUPTS];
 };
 
-/* From now on these signals are only noted. One run at a time can catch them. */
-void interrupts_catch(struct interrupts *interrupts);
+/*
+ * From now on these signals are only noted, and hurry the budget, which must live until they are
+ * released. One run at a time can catch them.
+ */
+void interrupts_catch(struct interrupts *interrupts, struct vms_budget *budget);
 /* True if one has come, since they are caught or forgotten. */
 bool interrupts_came(void);
 void interrupts_forget(void);

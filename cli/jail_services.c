@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "jail_services.h"
-#include "base/jail_process.h"
 #include "disk/disk_service.h"
+#include "jailed_command.h"
 #include <string.h>
 
 /* All services, each with its own kinds of requests. */
-static const struct vms_jail_service *const services[] = { &vms_disk_service, NULL };
+static const struct vms_jail_service *const services[] = { &jailed_command_service,
+							   &vms_disk_service, NULL };
 
-bool serve_as_jail(int argc, char **argv, int *status)
+void serve_if_jail(int argc, char **argv)
 {
-	if (argc != 2 || strcmp(argv[1], VMS_JAIL_ARGUMENT) != 0)
-		return false;
-	*status = vms_jail_serve(services);
-	return true;
+	if (argc == 2 && strcmp(argv[1], VMS_JAIL_ARGUMENT) == 0)
+		vms_jail_serve(services);
 }

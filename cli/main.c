@@ -12,23 +12,15 @@
 
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
-static const struct command *const commands[] = {
-	&command_sample,       &command_calls,	     &command_list,   &command_info,
-	&command_stack,	       &command_regs,	     &command_ps,     &command_modules,
-	&command_symbol,       &command_mem,	     &command_disas,  &command_cfg,
-	&command_flow,	       &command_flow_report, &command_trace,  &command_dmesg,
-	&command_run,	       &command_coverage,    &command_core,   &command_core_info,
-	&command_core_convert, &command_record,	     &command_report, &command_diff,
-	&command_annotate,     &command_top,
-};
-
 static GString *make_help(void)
 {
 	GString *text = g_string_new("Usage: vmscope COMMAND [TARGET] [OPTIONS]\n"
 				     "Looks into running virtual machines, with nothing installed "
 				     "in them.\n\n"
 				     "Commands:\n");
-	for (size_t i = 0; i < G_N_ELEMENTS(commands); i++)
+	size_t n;
+	const struct command *const *commands = list_commands(&n);
+	for (size_t i = 0; i < n; i++)
 		g_string_append_printf(text, "  %-12s  %s\n", commands[i]->name,
 				       commands[i]->summary);
 	g_string_append(
@@ -57,15 +49,6 @@ static void print_or_end(const char *text)
 	exit(EXIT_FAILED);
 }
 
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
-		if (strcmp(name, commands[i]->name) == 0)
-			return commands[i];
-	}
-	return NULL;
-}
-
 /* Returns the command that the first one or two words name, and sets *words to their number. */
 static const struct command *parse_command(int argc, char **argv, int *words)
 {
@@ -81,14 +64,24 @@ static bool is_usage_error(const GError *error)
 	       g_error_matches(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT);
 }
 
+/* Returns the name of the command and its arguments, newly allocated. */
+static char **copy_words(const struct command *command, int argc, char **argv)
+{
+	char **words = g_new0(char *, (size_t)argc + 1);
+	words[0] = g_strdup(command->name);
+	for (int i = 1; i < argc; i++)
+		words[i] = g_strdup(argv[i]);
+	return words;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
-	struct session session = { .command = command };
+	struct session session = { .command = command, .words = copy_words(command, argc, argv) };
 	g_autoptr(GError) error = NULL;
 	g_autofree char *program = g_strconcat("vmscope ", command->name, NULL);
 	g_set_prgname(program);
-	if (rights_drop_for(command->name, &error) && command->run(&session, argc, argv, &error) &&
-	    session_finish(&session, &error))
+	if (rights_drop_for(command->name, argv, &error) &&
+	    command->run(&session, argc, argv, &error) && session_finish(&session, &error))
 		error = g_steal_pointer(&session.loss);
 	session_clear(&session);
 	if (!error)
@@ -102,9 +95,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status;
-	if (serve_as_jail(argc, argv, &status))
-		return status;
+	serve_if_jail(argc, argv);
 	if (!streams_prepare())
 		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");

@@ -142,8 +142,11 @@ static void add_row(struct vms_table *table, unsigned with, const struct row *ro
 /* False if the output is as long as may be: the guest says how many tasks there are. */
 static bool has_room(struct session *session, const struct row *row)
 {
+	struct vms_budget *budget = vms_machine_budget(session->machine);
 	const uint64_t bytes = BYTES_OF_ROW + count_texts(row->facts);
-	return vms_budget_take(vms_machine_budget(session->machine), VMS_BUDGET_PRINTED, bytes);
+	return vms_budget_take(budget, VMS_BUDGET_PRINTED, bytes) &&
+	       vms_budget_take(budget, VMS_BUDGET_BYTES,
+			       2 * bytes); /* of the table, and its text */
 }
 
 static void output_tasks(struct session *session, unsigned with, const GArray *tasks,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording_file.h"
+#include "jailed_command.h"
+#include <unistd.h>
 
 /* What is shown of a damaged file is not all: the reason is the error then. */
 static void note_damage(struct session *session, const struct vms_recording *recording,
@@ -38,7 +40,11 @@ static bool check_samples(struct session *session, const struct vms_recording *r
 
 struct vms_recording *open_recording(struct session *session, const char *path, GError **error)
 {
-	g_autoptr(vms_recording) recording = vms_recording_load(path, error);
+	const int fd = jailed_command_open(session, path, error);
+	if (fd < 0)
+		return NULL;
+	g_autoptr(vms_recording) recording = vms_recording_load_fd(fd, path, error);
+	close(fd);
 	if (!recording)
 		return NULL;
 	note_damage(session, recording, path);

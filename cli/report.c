@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope report: shows what `vmscope record` has written. */
-#include "base/outfile.h"
 #include "commands.h"
+#include "jailed_command.h"
 #include "profile_flags.h"
 #include "profile_server.h"
 #include "recording_file.h"
@@ -18,12 +18,9 @@ struct options {
 /* Writes a text to all outputs. */
 static bool write_text(struct session *session, const GString *text, GError **error)
 {
-	for (char **output = session->outputs; output && *output; output++) {
-		g_autoptr(vms_outfile) file = vms_outfile_open(*output, error);
-		if (!file || !vms_outfile_write(file, text->str, text->len, error) ||
-		    !vms_outfile_commit(file, error))
+	for (char **output = session->outputs; output && *output; output++)
+		if (!jailed_command_write(session, *output, text, error))
 			return false;
-	}
 	if (session->prints)
 		g_string_append_len(session->out, text->str, (gssize)text->len);
 	return true;
@@ -73,23 +70,31 @@ static bool write_stats(struct session *session, const struct vms_recording *rec
 	return write_text(session, text, error);
 }
 
-/* Serves the profile to a viewer in a browser. */
+/* Serves a profile to a viewer in a browser. Takes the text. */
 static bool open_in_browser(const struct session *session, const struct options *options,
-			    const struct vms_exporter *exporter, const struct vms_profile *profile,
-			    const struct vms_run_facts *facts, GError **error)
+			    const struct vms_exporter *exporter, GString *text, GError **error)
 {
 	double seconds = OPEN_SECONDS;
-	if (!exporter)
-		exporter = profile_server_default();
-	if (!value_number("--open-for", options->open_for, 0.1, 1e6, "from 0.1 to 1000000 s",
-			  &seconds, error))
-		return false;
-	GString *text = g_string_new(NULL);
-	if (!vms_export_text(exporter, profile, facts, NULL, text, error)) {
-		g_string_free(text, TRUE);
-		return false;
+	if (value_number("--open-for", options->open_for, 0.1, 1e6, "from 0.1 to 1000000 s",
+			 &seconds, error))
+		return serve_profile(session, exporter, text, (uint64_t)(seconds * 1e9), error);
+	g_string_free(text, TRUE);
+	return false;
+}
+
+static bool write_profile(struct session *session, const struct vms_exporter *exporter,
+			  const struct vms_profile *profile, const struct vms_run_facts *facts,
+			  const struct vms_export_options *options, GError **error)
+{
+	for (char **path = session->outputs; path && *path; path++) {
+		g_autoptr(GString) text = g_string_new(NULL);
+		if (!vms_export_text(exporter ? exporter : vms_exporter_by_path(*path), profile,
+				     facts, options, text, error) ||
+		    !jailed_command_write(session, *path, text, error))
+			return false;
 	}
-	return serve_profile(session, exporter, text, (uint64_t)(seconds * 1e9), error);
+	return !session->prints || vms_export_text(exporter ? exporter : vms_exporter_by_path(""),
+						   profile, facts, options, session->out, error);
 }
 
 static bool export_profile(struct session *session, struct vms_recording *recording,
@@ -108,14 +113,9 @@ static bool export_profile(struct session *session, struct vms_recording *record
 		return false;
 	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
 	if (options->open)
-		return open_in_browser(session, options, exporter, profile, facts, error);
-	for (char **path = session->outputs; path && *path; path++)
-		if (!vms_export_file(exporter ? exporter : vms_exporter_by_path(*path), profile,
-				     facts, &export_options, *path, error))
-			return false;
-	return !session->prints ||
-	       vms_export_text(exporter ? exporter : vms_exporter_by_path(""), profile, facts,
-			       &export_options, session->out, error);
+		return vms_export_text(exporter, profile, facts, NULL,
+				       jailed_command_served(session), error);
+	return write_profile(session, exporter, profile, facts, &export_options, error);
 }
 
 /* Writes the call graph of a directory of "vmscope calls". */
@@ -152,9 +152,21 @@ static bool check_options(const struct session *session, const struct options *o
 	return false;
 }
 
+/* Reads the recording, in the jail. */
+static bool read_recording(struct session *session, const struct options *options,
+			   const struct vms_exporter *exporter, const char *path, GError **error)
+{
+	g_autoptr(vms_recording) recording = open_recording(session, path, error);
+	if (!recording)
+		return false;
+	return options->stats ? write_stats(session, recording, error)
+			      : export_profile(session, recording, options, exporter, error);
+}
+
 static bool report_recording(struct session *session, const struct options *options,
 			     const char *path, GError **error)
 {
+	GString *page = NULL;
 	const struct vms_exporter *exporter = NULL;
 	if (options->callgrind)
 		return report_calls(session, options, path, error);
@@ -162,11 +174,12 @@ static bool report_recording(struct session *session, const struct options *opti
 	    (options->format && !(exporter = vms_exporter_by_name(options->format, error))) ||
 	    (!options->open && !session_check_binary(session, exporter, error)))
 		return false;
-	g_autoptr(vms_recording) recording = open_recording(session, path, error);
-	if (!recording)
-		return false;
-	return options->stats ? write_stats(session, recording, error)
-			      : export_profile(session, recording, options, exporter, error);
+	if (options->open && !exporter)
+		exporter = profile_server_default();
+	if (!jailed_command_is_due(session))
+		return read_recording(session, options, exporter, path, error);
+	return jailed_command_run(session, &path, 1, options->open ? &page : NULL, error) &&
+	       (!options->open || open_in_browser(session, options, exporter, page, error));
 }
 
 static bool run_report(struct session *session, int argc, char **argv, GError **error)

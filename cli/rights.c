@@ -12,39 +12,25 @@ enum {
 	MACHINE = 1 << 1, /* looks into the process of a machine */
 	HOST = 1 << 2,	  /* samples processes of this host */
 	BROWSER = 1 << 3, /* starts a browser as another user */
-	STARTS = 1 << 4,  /* starts a program, and ends it */
 };
 
 static const struct {
 	const char *command;
 	unsigned does;
 } commands[] = {
-	{ "annotate", FILES | MACHINE | STARTS },
-	{ "calls", FILES | MACHINE | STARTS },
-	{ "cfg", FILES | MACHINE | STARTS },
-	{ "core", FILES | MACHINE | STARTS },
-	{ "core convert", FILES },
-	{ "core info", FILES },
-	{ "coverage", FILES | MACHINE | STARTS },
-	{ "diff", FILES },
-	{ "disas", FILES | MACHINE | STARTS },
-	{ "dmesg", FILES | MACHINE | STARTS },
-	{ "flow", FILES | MACHINE | STARTS },
-	{ "flow report", FILES },
-	{ "info", FILES | MACHINE | STARTS },
-	{ "list", MACHINE },
-	{ "mem", FILES | MACHINE | STARTS },
-	{ "modules", FILES | MACHINE | STARTS },
-	{ "ps", FILES | MACHINE | STARTS },
-	{ "record", FILES | MACHINE | HOST | STARTS },
-	{ "regs", FILES | MACHINE | STARTS },
-	{ "report", FILES | BROWSER },
-	{ "run", FILES | MACHINE | STARTS },
-	{ "sample", FILES | MACHINE | STARTS },
-	{ "stack", FILES | MACHINE | STARTS },
-	{ "symbol", FILES | MACHINE | STARTS },
-	{ "top", FILES | MACHINE | STARTS },
-	{ "trace", FILES | MACHINE | STARTS },
+	{ "annotate", FILES | MACHINE }, { "calls", FILES | MACHINE },
+	{ "cfg", FILES | MACHINE },	 { "core", FILES | MACHINE },
+	{ "core convert", FILES },	 { "core info", FILES },
+	{ "coverage", FILES | MACHINE }, { "diff", FILES },
+	{ "disas", FILES | MACHINE },	 { "dmesg", FILES | MACHINE },
+	{ "flow", FILES | MACHINE },	 { "flow report", FILES },
+	{ "info", FILES | MACHINE },	 { "list", MACHINE },
+	{ "mem", FILES | MACHINE },	 { "modules", FILES | MACHINE },
+	{ "ps", FILES | MACHINE },	 { "record", FILES | MACHINE | HOST },
+	{ "regs", FILES | MACHINE },	 { "report", FILES | BROWSER },
+	{ "run", FILES | MACHINE },	 { "sample", FILES | MACHINE },
+	{ "stack", FILES | MACHINE },	 { "symbol", FILES | MACHINE },
+	{ "top", FILES | MACHINE },	 { "trace", FILES | MACHINE },
 };
 
 static const struct {
@@ -67,8 +53,6 @@ static const struct {
 	{ CAP_SYSLOG, HOST },
 	/* The rings of samples are larger than what a user may lock in memory. */
 	{ CAP_IPC_LOCK, HOST },
-	/* A QEMU that was started, and has changed its user, is ended. */
-	{ CAP_KILL, STARTS },
 	/* The browser runs as the user who has called sudo. */
 	{ CAP_SETUID, BROWSER },
 	{ CAP_SETGID, BROWSER },
@@ -92,11 +76,18 @@ static unsigned translate(int capability)
 	return (unsigned)(is_known ? capability : CAP_SYS_ADMIN);
 }
 
-bool rights_drop_for(const char *command, GError **error)
+static bool names_program(char *const *argv)
+{
+	while (*argv && strcmp(*argv, "--") != 0)
+		argv++;
+	return *argv;
+}
+
+bool rights_drop_for(const char *command, char *const *argv, GError **error)
 {
 	const unsigned does = find_deeds(command);
 	unsigned kept[G_N_ELEMENTS(needs)], n = 0;
-	if (capng_get_caps_process() != 0 ||
+	if (names_program(argv) || capng_get_caps_process() != 0 ||
 	    capng_have_capabilities(CAPNG_SELECT_CAPS) == CAPNG_NONE)
 		return true;
 	for (size_t i = 0; i < G_N_ELEMENTS(needs); i++) {

@@ -6,8 +6,12 @@
 #include <stdbool.h>
 
 /*
- * Drops all capabilities (capabilities(7)) that the command does not need. Programs that are
- * started for root get all of them again, since the bounding set stays: what vmscope starts has its
- * user's rights. Called while there is one thread. Errors: IO.
+ * Drops all capabilities (capabilities(7)) that the command does not need. Called while there is
+ * one thread. Errors: IO.
+ *
+ * `argv` has the command's words. If they name a program to start ("-- PROGRAM"), all capabilities
+ * are kept: a program that gained them by execve(2) would be treated like one with the setuid bit,
+ * without core dumps, and without perf events of whoever has started it. Programs that vmscope
+ * needs itself (dot, a browser) are started with all that root has, since the bounding set stays.
  */
-bool rights_drop_for(const char *command, GError **error);
+bool rights_drop_for(const char *command, char *const *argv, GError **error);

@@ -11,18 +11,9 @@
 
 #define BUDGET_SECONDS 4.0
 #define BUDGET_BYTES   (256.0 * 1024 * 1024)
-#define BUDGET_ITEMS   1e6
+#define BUDGET_ITEMS   262144.0
 #define BUDGET_PRINTED (64.0 * 1024 * 1024)
 #define BUDGET_PERCENT 5 /* of a processor */
-
-void usage_error(GError **error, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	g_autofree char *message = g_strdup_vprintf(format, args);
-	va_end(args);
-	g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, message);
-}
 
 /* Adds the options that name the target of a command. */
 static void add_target_options(GOptionContext *context, struct session *session)
@@ -338,12 +329,16 @@ bool session_parse(struct session *session, const GOptionEntry *own, int *argc, 
 			    given < min ? "an argument is missing" : "too many arguments");
 		return false;
 	}
+	session->out = g_string_new(NULL);
+	if (session->jailed) { /* all else was done outside of the jail */
+		remove_stdout(session);
+		return true;
+	}
 	if (session->quiet)
 		vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
 	else
 		vms_log_set_handler(print_log, NULL,
 				    session->verbose ? VMS_LOG_DEBUG : VMS_LOG_WARNING);
-	session->out = g_string_new(NULL);
 	return check_running(session, error) && make_budget(session, error) &&
 	       check_outputs(session, error) && make_debug_files(session, error);
 }
@@ -428,7 +423,9 @@ void session_clear(struct session *session)
 	g_clear_error(&session->loss);
 	if (session->out)
 		g_string_free(session->out, TRUE);
-	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
+	g_strfreev(session->words);
+	if (!session->jailed)
+		vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
 }
 
 bool session_vcpu(struct session *session, const char *text, unsigned *ret, GError **error)

@@ -2,12 +2,16 @@
 /* What every command shares: its options, the machine it opens, where its output goes. */
 #pragma once
 
+#include "usage.h"
 #include <vmscope/vmscope.h>
 
 struct command;
 
 struct session {
 	const struct command *command;
+	char **words; /* the command's name and arguments, as they were given */
+	/* The command runs in a jail (jailed_command.h); NULL: it does not. */
+	struct jailed *jailed;
 	/* Options. */
 	char *pid, *domain, *qmp, *agent, *gdb, *core;
 	char **symbols, **memory;
@@ -108,8 +112,6 @@ void session_note_cuts(struct session *session);
 bool session_finish(struct session *session, GError **error);
 void session_clear(struct session *session);
 
-/* Sets a usage error. The exit status is 2. */
-void usage_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /*
  * Parses a --cpu option as the number of a vCPU. Leaves `*ret` if `text` is NULL. Errors: usage;
  * NOT_FOUND if the machine has no vCPUs.

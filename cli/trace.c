@@ -208,7 +208,7 @@ static bool show_calls(struct trace *trace, uint64_t duration_ns, GError **error
 				      .has_ended = has_ended,
 				      .data = trace };
 	struct interrupts interrupts;
-	interrupts_catch(&interrupts);
+	interrupts_catch(&interrupts, trace->session->budget);
 	bool done = live_run_until_end(&run, error);
 	done = vms_flow_disable(trace->flow, done ? error : NULL) && done;
 	interrupts_forget();

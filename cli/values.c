@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "values.h"
-#include "session.h"
+#include "usage.h"
 #include <errno.h>
 #include <string.h>
 

@@ -21,7 +21,7 @@ struct vms_budget_options {
 	size_t size;	       /* of this struct */
 	uint64_t processor_ns; /* processor time; 4 s */
 	uint64_t bytes;	       /* memory that is kept; 256 MiB */
-	uint64_t items;	       /* entries of lists: tasks, mappings, files; a million */
+	uint64_t items;	       /* entries of lists: tasks, mappings, files; 262,144 */
 	uint64_t printed;      /* bytes of output; 64 MiB */
 	unsigned percent;      /* of a processor, which are added while time passes; none */
 	/*

@@ -45,6 +45,8 @@ struct vms_recording_stats {
  * is missing. Errors: NOT_FOUND, PERMISSION, IO, MALFORMED (it is not a recording).
  */
 struct vms_recording *vms_recording_load(const char *path, GError **error);
+/* The same for a file that is open, which stays the caller's. `path` is for messages. */
+struct vms_recording *vms_recording_load_fd(int fd, const char *path, GError **error);
 void vms_recording_free(struct vms_recording *recording);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_recording, vms_recording_free)
 

@@ -11,7 +11,7 @@
 #define LOSSES_LIMIT  8	   /* that are told */
 #define PROCESSOR_NS  (4 * UINT64_C(1000000000))
 #define BYTES	      (UINT64_C(256) << 20)
-#define ITEMS	      (UINT64_C(1) << 20)
+#define ITEMS	      (UINT64_C(1) << 18)
 #define PRINTED	      (UINT64_C(64) << 20)
 #define PERCENT_LIMIT 100
 #define HURRY_NS      (50 * UINT64_C(1000000))
@@ -203,6 +203,7 @@ bool vms_budget_look(struct vms_budget *budget, uint64_t steps)
 	} else if (!is_cancelled) {
 		note_used_up(budget, VMS_BUDGET_STEPS);
 	}
+	budget->is_short[VMS_BUDGET_STEPS] = !has_steps;
 	g_mutex_unlock(&root->lock);
 	return has_steps;
 }
@@ -222,6 +223,7 @@ bool vms_budget_take(struct vms_budget *budget, enum vms_budget_unit unit, uint6
 		spend(budget, unit, amount);
 	else
 		note_used_up(budget, unit);
+	budget->is_short[unit] = !has_room;
 	g_mutex_unlock(&budget->root->lock);
 	return has_room;
 }
@@ -271,10 +273,12 @@ bool vms_budget_has_left(struct vms_budget *budget)
 		return true;
 	if (vms_budget_is_cancelled(budget))
 		return false;
+	bool has_left = true;
+	g_mutex_lock(&budget->root->lock);
 	for (int unit = 0; unit < VMS_BUDGET_N_UNITS; unit++)
-		if (vms_budget_left(budget, unit) == 0)
-			return false;
-	return true;
+		has_left &= get_left(budget, unit) > 0 && !budget->is_short[unit];
+	g_mutex_unlock(&budget->root->lock);
+	return has_left;
 }
 
 uint64_t vms_budget_left(struct vms_budget *budget, enum vms_budget_unit unit)

@@ -32,6 +32,7 @@ enum vms_budget_unit {
  */
 #define VMS_STEPS_OF_CACHED_READ      2
 #define VMS_STEPS_OF_READ	      50
+#define VMS_STEPS_OF_CLEANING(n)      ((n) / 2) /* a text, see base/text.h */
 #define VMS_STEPS_OF_BYTES(n)	      ((n) / 16)
 #define VMS_STEPS_OF_DECOMPRESSING(n) ((n) / 6)
 
@@ -46,13 +47,14 @@ struct vms_budget {
 	GMutex lock;
 	uint64_t limit[VMS_BUDGET_N_UNITS], spent[VMS_BUDGET_N_UNITS];
 	uint64_t begin_ns;
-	double steps_per_ns; /* that are added while time passes */
-	bool has_lost;	     /* it was used up once */
-	int is_cancelled;    /* of the root; atomic */
-	int hurries;	     /* of the root; atomic */
-	bool has_hurried;    /* of the root: its limit was lowered for that */
-	char *jail;	     /* of the root: path of a program; NULL: there is none */
-	GPtrArray *losses;   /* of the root: texts; NULL while there are none */
+	double steps_per_ns;		   /* that are added while time passes */
+	bool has_lost;			   /* it was used up once */
+	bool is_short[VMS_BUDGET_N_UNITS]; /* the last request for that was refused */
+	int is_cancelled;		   /* of the root; atomic */
+	int hurries;			   /* of the root; atomic */
+	bool has_hurried;		   /* of the root: its limit was lowered for that */
+	char *jail;			   /* of the root: path of a program; NULL: there is none */
+	GPtrArray *losses;		   /* of the root: texts; NULL while there are none */
 	guint n_losses;
 };
 
@@ -89,7 +91,7 @@ bool vms_budget_take(struct vms_budget *budget, enum vms_budget_unit unit, uint6
 /* Gives back bytes that are not kept any more. */
 void vms_budget_give_back(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t amount);
 
-/* False if it is used up or was cancelled. Does not count as a loss. */
+/* False if it was cancelled, nothing is left of a unit, or the last request for one was refused. */
 bool vms_budget_has_left(struct vms_budget *budget);
 bool vms_budget_is_cancelled(const struct vms_budget *budget);
 /* True if it was cancelled, or is to end soon (vms_budget_hurry). */

@@ -141,6 +141,7 @@ static const struct conditional_call conditional_calls[] = {
 	/* The size of a file behind a descriptor. */
 	{ SCMP_SYS(newfstatat), 3, AT_EMPTY_PATH, AT_EMPTY_PATH },
 	{ SCMP_SYS(fcntl), 1, UINT64_MAX, F_GETFL },
+	{ SCMP_SYS(fcntl), 1, UINT64_MAX, F_DUPFD_CLOEXEC },
 	{ SCMP_SYS(prctl), 0, UINT64_MAX, PR_SET_NAME },
 	/* Limits are read, not set. */
 	{ SCMP_SYS(prlimit64), 2, UINT64_MAX, 0 },

@@ -10,27 +10,12 @@
  */
 #pragma once
 
-#include "base/budget.h"
-#include "base/file_source.h"
-#include "base/jail_message.h"
+#include "base/jail_request.h"
 
 struct vms_jail;
 
 /* The first argument of the program when it is started as a jail. */
 #define VMS_JAIL_ARGUMENT "--serve-as-jail"
-
-struct vms_jail_request {
-	uint32_t kind; /* of a service */
-	const void *bytes;
-	size_t size;
-	const int *fds; /* the jail gets copies */
-	size_t n_fds;
-	/* What the jail may read while it works, without a descriptor. */
-	const struct vms_file_source *sources;
-	size_t n_sources;
-	/* What is left of it is the jail's. What the jail spends is counted. */
-	struct vms_budget *budget;
-};
 
 /*
  * Makes a jail, whose process is started by the first request. `what` is a noun for messages, as

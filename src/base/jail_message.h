@@ -2,15 +2,16 @@
 /* Messages between a jail and the process that uses it, over a stream socket. */
 #pragma once
 
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Both ends are the same program, so the structs go as they are. */
 enum vms_jail_message_kind {
 	VMS_JAIL_REQUEST = 0x4a61696c, /* to the jail; with descriptors */
 	VMS_JAIL_READ,		       /* from the jail: bytes of a source */
-	VMS_JAIL_BYTES,		       /* to the jail: the answer to that */
+	VMS_JAIL_OPEN,		       /* from the jail: a file by what names it */
+	VMS_JAIL_BYTES,		       /* to the jail: the answer to these; with a descriptor */
 	VMS_JAIL_LOG,		       /* from the jail */
 	VMS_JAIL_LOSS,		       /* from the jail: what was left out, and why */
 	VMS_JAIL_ANSWER,	       /* from the jail: the end of a request */

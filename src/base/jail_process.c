@@ -59,6 +59,20 @@ static bool read_piece(struct jail_process *process, uint64_t number, uint64_t o
 	return !process->is_lost && answer.done;
 }
 
+int vms_jail_open(struct vms_jail_work *work, const char *name)
+{
+	struct jail_process *process = work->process;
+	const struct vms_jail_message ask = { .kind = VMS_JAIL_OPEN, .size = strlen(name) };
+	struct vms_jail_message answer;
+	int fds[VMS_JAIL_FDS] = { -1 };
+	size_t n = 0;
+	if (!send_message(process, &ask, name))
+		return -1;
+	process->is_lost = vms_jail_receive(SOCKET, &answer, fds, &n, UINT64_MAX) != 0 ||
+			   answer.kind != VMS_JAIL_BYTES || answer.size != 0 || n > 1;
+	return n == 1 ? fds[0] : -1;
+}
+
 static bool read_asked(void *data, uint64_t offset, void *buf, size_t size)
 {
 	const struct asked_source *source = data;
@@ -174,6 +188,7 @@ static bool serve_request(struct jail_process *process)
 	work.n_sources = message.n_sources;
 	work.budget = process->budget;
 	work.answer = answer;
+	work.process = process;
 	if (serve_work(process, &work, &failure))
 		g_clear_error(&failure);
 	send_answer(process, &message, &work, failure);
@@ -193,7 +208,7 @@ static void send_log(enum vms_log_level level, const char *text, void *data)
 	send_message(data, &message, text);
 }
 
-int vms_jail_serve(const struct vms_jail_service *const *services)
+void vms_jail_serve(const struct vms_jail_service *const *services)
 {
 	struct jail_process process = { .services = services };
 	g_autoptr(GError) failure = NULL;
@@ -212,5 +227,5 @@ int vms_jail_serve(const struct vms_jail_service *const *services)
 	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
 	vms_budget_unref(process.budget);
 	g_mutex_clear(&process.sending);
-	return 0;
+	_exit(0); /* handlers of exit(3), as of a sanitizer, would need rights */
 }

@@ -16,7 +16,14 @@ struct vms_jail_work {
 	/* Lives as long as the jail. Each request brings what is left of it. */
 	struct vms_budget *budget;
 	GByteArray *answer;
+	struct jail_process *process;
 };
+
+/*
+ * Asks for a file (vms_jail_request.open), while a request is served. Returns a descriptor for the
+ * caller to close, or -1.
+ */
+int vms_jail_open(struct vms_jail_work *work, const char *name);
 
 struct vms_jail_service {
 	const char *name;
@@ -28,7 +35,7 @@ struct vms_jail_service {
 };
 
 /*
- * Confines this process, and serves requests until its user goes away. `services` ends with NULL.
- * Returns the exit status.
+ * Confines this process, serves requests until its user goes away, and ends the process.
+ * `services` ends with NULL.
  */
-int vms_jail_serve(const struct vms_jail_service *const *services);
+G_NORETURN void vms_jail_serve(const struct vms_jail_service *const *services);

@@ -3,14 +3,22 @@
 #include "flow/record.h"
 #include "flow/report.h"
 #include "flow/saved.h"
-#include <glib/gstdio.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * Limits the bytes that are checked to find the next piece after damage. Damage by a disk does not
  * reach the limit. A file that was made to be slow reaches it in less than a second.
  */
 #define SEARCH_MAX (UINT64_C(256) << 20)
+
+#define FILE_LIMIT  (UINT32_C(2) << 30)
+#define PIECE	    (1u << 20) /* bytes that are read at once */
+#define COST_NS	    (4 * UINT64_C(1000000000))
+#define NS_PER_BYTE 10.0
 
 struct reader {
 	struct vms_bytes bytes;
@@ -313,32 +321,63 @@ struct vms_flow_report *vms_flow_saved_parse(struct vms_bytes bytes, const char 
 	return g_steal_pointer(&report);
 }
 
-/* A device, as /dev/zero, may have no end. */
-static bool is_device(const char *path)
+/* Opens the file and checks that it has an end: a device, as /dev/zero, may have none. */
+static int open_saved(const char *path, GError **error)
 {
-	GStatBuf status;
-	return g_stat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode));
+	struct stat status;
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0) {
+		g_set_error(error, VMS_ERROR, errno == ENOENT ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
+			    "cannot read a report: %s: %s", path, g_strerror(errno));
+		return -1;
+	}
+	if (fstat(fd, &status) == 0 && !S_ISCHR(status.st_mode) && !S_ISBLK(status.st_mode))
+		return fd;
+	close(fd);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+		    "cannot read %s: a device is not a saved report of a flow", path);
+	return -1;
+}
+
+/* Reads a file, which may be a pipe, to its end. */
+static GByteArray *read_to_end(int fd, const char *path, GError **error)
+{
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	ssize_t n = 1;
+	while (n != 0 && bytes->len < FILE_LIMIT) {
+		const guint before = bytes->len;
+		g_byte_array_set_size(bytes, before + PIECE);
+		n = read(fd, bytes->data + before, PIECE);
+		g_byte_array_set_size(bytes, before + (n > 0 ? (guint)n : 0));
+		if (n < 0 && errno != EINTR) {
+			g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read a report: %s: %s",
+				    path, g_strerror(errno));
+			return NULL;
+		}
+	}
+	return g_steal_pointer(&bytes);
+}
+
+/* What the user wants to be read may cost more if it is larger. */
+static struct vms_budget *make_budget(size_t size)
+{
+	const struct vms_budget_options options = {
+		.size = sizeof(options),
+		.processor_ns = MAX(COST_NS, (uint64_t)((double)size * NS_PER_BYTE)),
+	};
+	return vms_budget_new(&options, NULL);
 }
 
 struct vms_flow_report *vms_flow_report_load(const char *path, struct vms_flow_saved *saved,
 					     GError **error)
 {
-	g_autofree char *data = NULL;
-	g_autoptr(GError) failure = NULL;
-	gsize size;
-	if (is_device(path)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "cannot read %s: a device is not a saved report of a flow", path);
+	const int fd = open_saved(path, error);
+	g_autoptr(GByteArray) bytes = fd >= 0 ? read_to_end(fd, path, error) : NULL;
+	if (fd >= 0)
+		close(fd);
+	if (!bytes)
 		return NULL;
-	}
-	if (!g_file_get_contents(path, &data, &size, &failure)) {
-		g_set_error(error, VMS_ERROR,
-			    g_error_matches(failure, G_FILE_ERROR, G_FILE_ERROR_NOENT)
-				    ? VMS_ERROR_NOT_FOUND
-				    : VMS_ERROR_IO,
-			    "cannot read a report: %s", failure->message);
-		return NULL;
-	}
-	return vms_flow_saved_parse((struct vms_bytes) { (const uint8_t *)data, size }, path, saved,
-				    error);
+	g_autoptr(vms_budget) budget = make_budget(bytes->len);
+	return vms_flow_saved_parse((struct vms_bytes) { bytes->data, bytes->len, budget }, path,
+				    saved, error);
 }

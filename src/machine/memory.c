@@ -411,6 +411,8 @@ bool vms_memory_read_string(struct vms_memory *memory, uint64_t va, char *buf, s
 		va += part;
 	}
 	buf[length] = '\0';
+	if (!vms_budget_step(memory->budget, VMS_STEPS_OF_CLEANING(length)))
+		return false;
 	vms_text_clean(buf);
 	return ended || length > 0;
 }

@@ -7,6 +7,7 @@
 #include "sample/recording-private.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void free_file(void *data)
@@ -86,45 +87,55 @@ static void fill_stats(struct vms_recording *recording)
 
 /* ---- results ----------------------------------------------------------------------- */
 
+/* Reads the whole file. It is not mapped: a mapped file that is cut ends the program. */
+static bool read_all(int fd, uint8_t *bytes, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		const ssize_t n = pread(fd, bytes + done, size - done, (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n < 0 ? errno : EIO; /* it was cut meanwhile */
+			return false;
+		}
+		done += (size_t)n;
+	}
+	return true;
+}
+
 /* Checks the first bytes, because a file that is not a recording may be large. */
-static bool check_magic(const char *path, GError **error)
+static bool check_magic(int fd, const char *path, GError **error)
 {
 	uint8_t head[8];
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const ssize_t size = fd < 0 ? 0 : read(fd, head, sizeof(head));
-	const int number = errno;
-	if (fd >= 0)
-		close(fd);
-	if (fd < 0 || size < 0) {
-		g_set_error(error, VMS_ERROR, number == ENOENT ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
-			    "cannot read recording %s: %s", path, g_strerror(number));
-		return false;
-	}
-	if (vms_fxt_is_file((struct vms_bytes) { head, (size_t)size }))
+	const ssize_t size = pread(fd, head, sizeof(head), 0);
+	if (size >= 0 && vms_fxt_is_file((struct vms_bytes) { head, (size_t)size }))
 		return true;
-	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-		    "%s is not a recording: it lacks the magic number of the Fuchsia Trace Format",
-		    path);
+	if (size < 0)
+		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read recording %s: %s", path,
+			    g_strerror(errno));
+	else
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "%s is not a recording: it lacks the magic number of the Fuchsia Trace "
+			    "Format",
+			    path);
 	return false;
 }
 
-/*
- * Reads the whole file. It is not mapped, because a mapped file that is truncated ends the program.
- */
-static bool load_bytes(struct vms_recording *recording, const char *path, GError **error)
+static bool load_bytes(struct vms_recording *recording, int fd, const char *path, GError **error)
 {
-	g_autoptr(GError) failure = NULL;
-	gsize size;
-	if (g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR)) {
+	struct stat status;
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
 			    "cannot read recording %s: it is not a regular file", path);
 		return false;
 	}
-	if (!check_magic(path, error))
+	if (!check_magic(fd, path, error))
 		return false;
-	if (!g_file_get_contents(path, &recording->text, &size, &failure)) {
+	const size_t size = (size_t)status.st_size;
+	recording->text = g_try_malloc(size);
+	if (!recording->text || !read_all(fd, (uint8_t *)recording->text, size)) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read recording %s: %s", path,
-			    failure->message);
+			    recording->text ? g_strerror(errno) : "there is no memory for it");
 		return false;
 	}
 	recording->bytes = (struct vms_bytes) { (const uint8_t *)recording->text, size };
@@ -132,6 +143,19 @@ static bool load_bytes(struct vms_recording *recording, const char *path, GError
 }
 
 struct vms_recording *vms_recording_load(const char *path, GError **error)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		g_set_error(error, VMS_ERROR, errno == ENOENT ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
+			    "cannot read recording %s: %s", path, g_strerror(errno));
+		return NULL;
+	}
+	struct vms_recording *recording = vms_recording_load_fd(fd, path, error);
+	close(fd);
+	return recording;
+}
+
+struct vms_recording *vms_recording_load_fd(int fd, const char *path, GError **error)
 {
 	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
 	init_system(&recording->host);
@@ -146,7 +170,7 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	recording->vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_sample_stats));
 	recording->symbolizer = vms_symbolizer_new();
 	recording->first_ns = UINT64_MAX;
-	if (!load_bytes(recording, path, error))
+	if (!load_bytes(recording, fd, path, error))
 		return NULL;
 	vms_recording_read_records(recording);
 	vms_recording_map_processes(recording, &recording->host);

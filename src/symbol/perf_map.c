@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define FUNCTIONS_LIMIT (1u << 19)
+#define STEPS_OF_LINE	20 /* to find its place in a tree */
 #define NAME_LIMIT	1024
 
 struct function {
@@ -88,6 +89,9 @@ struct vms_symbol_table *vms_perf_map_parse(struct vms_bytes text, const char *m
 	while (end > begin && g_tree_nnodes(functions) < (gint)FUNCTIONS_LIMIT) {
 		const char *newline = memrchr(begin, '\n', (size_t)(end - begin));
 		struct function function;
+		const size_t size = (size_t)(end - (newline ?: begin));
+		if (!vms_budget_step(text.budget, STEPS_OF_LINE + VMS_STEPS_OF_BYTES(size)))
+			break;
 		if (parse_line(newline ? newline + 1 : begin, end, &function) &&
 		    has_room(functions, &function))
 			g_tree_insert(functions, g_memdup2(&function, sizeof(function)), NULL);

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	unsigned copy = 0;
 	bool tells = false;
 	if (argc == 2 && strcmp(argv[1], VMS_JAIL_ARGUMENT) == 0)
-		return vms_jail_serve(services);
+		vms_jail_serve(services);
 	for (int option; (option = getopt(argc, argv, "c:js")) != -1;) {
 		if (option == 'c')
 			copy = (unsigned)strtoul(optarg, NULL, 10);

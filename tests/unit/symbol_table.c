@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <vmscope/symbol.h>
+#include "symbol/packed_symbols.h"
+#include <string.h>
 
 static struct vms_symbol_table *sample_table(void)
 {
@@ -191,6 +192,43 @@ static void test_alike_names(void)
 	}
 }
 
+static void test_packing(void)
+{
+	g_autoptr(vms_symbol_table) table = sample_table();
+	g_autoptr(GByteArray) packed = g_byte_array_new();
+	vms_symbols_pack(table, packed);
+	g_autoptr(vms_symbol_table) same =
+		vms_symbols_unpack((struct vms_bytes) { packed->data, packed->len }, "mod");
+	g_assert_nonnull(same);
+	g_assert_cmpuint(vms_symbol_table_count(same), ==, vms_symbol_table_count(table));
+	for (size_t i = 0; i < vms_symbol_table_count(table); i++) {
+		const struct vms_symbol a = vms_symbol_table_get(table, i);
+		const struct vms_symbol b = vms_symbol_table_get(same, i);
+		g_assert_cmpstr(a.name, ==, b.name);
+		g_assert_cmpuint(a.va, ==, b.va);
+		g_assert_cmpuint(a.size, ==, b.size);
+		g_assert_cmpint(a.type, ==, b.type);
+	}
+	/* Cut anywhere, it is malformed. */
+	for (size_t size = 0; size < packed->len; size++) {
+		g_autofree uint8_t *cut = g_memdup2(packed->data, size);
+		g_assert_null(vms_symbols_unpack((struct vms_bytes) { cut, size }, "mod"));
+	}
+}
+
+static void test_packed_lies(void)
+{
+	g_autoptr(vms_symbol_table) table = sample_table();
+	g_autoptr(GByteArray) packed = g_byte_array_new();
+	vms_symbols_pack(table, packed);
+	const uint64_t numbers[] = { UINT64_MAX, UINT64_MAX / 24, packed->len, 7 };
+	for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++) {
+		memcpy(packed->data, &numbers[i], sizeof(numbers[i]));
+		g_assert_null(vms_symbols_unpack((struct vms_bytes) { packed->data, packed->len },
+						 "mod"));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -203,5 +241,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/symbol_table/aliases", test_aliases);
 	g_test_add_func("/symbol_table/many-aliases", test_many_aliases);
 	g_test_add_func("/symbol_table/alike-names", test_alike_names);
+	g_test_add_func("/symbol_table/packing", test_packing);
+	g_test_add_func("/symbol_table/packed-lies", test_packed_lies);
 	return g_test_run();
 }

@@ -2,6 +2,7 @@
 /* Tasks in memory laid out by hand, the way a kernel has them and in ways that none has. */
 #include "guest/linux/task.h"
 #include "arch/x86_64.h"
+#include "base/budget.h"
 #include "capture/capture.h"
 #include "fake_linux.h"
 #include "guest/guest-private.h"
@@ -586,6 +587,76 @@ static void test_no_types(struct fixture *f, const void *data)
 	g_assert_false(vms_linux_current(f->guest, f->guest->memory, &regs, &task));
 }
 
+/* Makes each of `n` words a node of the list of processes, and of each one's list of threads. */
+static void flood(struct fixture *f, uint64_t n)
+{
+	const uint64_t begin = BASE + RAM + 0x1000;
+	fake_machine_add_ram(f->machine, begin, (n + 1) * sizeof(uint64_t));
+	for (uint64_t i = 0; i < n; i++)
+		write_u64(f, begin + i * 8, begin + (i + 1) * 8);
+	write_u64(f, TASK(0) + TASKS, begin + 0x100);
+}
+
+static struct vms_budget *set_budget(struct fixture *f, const struct vms_budget_options *options)
+{
+	f->guest->budget = vms_budget_new(options, NULL);
+	vms_memory_set_budget(f->guest->memory, f->guest->budget);
+	return f->guest->budget;
+}
+
+static uint64_t count_steps_of_flood(uint64_t n)
+{
+	struct fixture f;
+	setup(&f, NULL);
+	flood(&f, n);
+	struct vms_budget *budget = set_budget(&f, NULL);
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(f.guest, &loss, NULL);
+	g_assert_cmpuint(tasks->len, >, n / 2);
+	g_assert_nonnull(loss);
+	const uint64_t steps = vms_budget_spent(budget, VMS_BUDGET_STEPS);
+	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_ITEMS), ==, 0); /* given back */
+	teardown(&f, NULL);
+	return steps;
+}
+
+/* Twice as many words cost twice as much. */
+static void test_flood(void)
+{
+	const uint64_t once = count_steps_of_flood(2000), twice = count_steps_of_flood(4000);
+	g_assert_cmpuint(twice, <, once * 23 / 10);
+	g_assert_cmpuint(twice, >, once * 17 / 10);
+}
+
+/* A list that is cut off by the budget says so. */
+static void test_flood_beyond_budget(struct fixture *f, const void *data)
+{
+	const struct vms_budget_options few_steps = { .size = sizeof(few_steps),
+						      .processor_ns = 200000 * VMS_BUDGET_STEP_NS };
+	(void)data;
+	flood(f, 10000);
+	struct vms_budget *budget = set_budget(f, &few_steps);
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, &loss, NULL);
+	g_assert_cmpuint(tasks->len, >, 10);
+	g_assert_cmpuint(tasks->len, <, 5000);
+	g_assert_error(loss, VMS_ERROR, VMS_ERROR_BUDGET);
+	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_STEPS), <=, 200000);
+}
+
+static void test_flood_beyond_items(struct fixture *f, const void *data)
+{
+	const struct vms_budget_options few_items = { .size = sizeof(few_items), .items = 50 };
+	(void)data;
+	flood(f, 10000);
+	struct vms_budget *budget = set_budget(f, &few_items);
+	g_autoptr(GError) loss = NULL;
+	g_autoptr(GArray) tasks = vms_linux_tasks_list(f->guest, &loss, NULL);
+	g_assert_cmpuint(tasks->len, ==, 50);
+	g_autofree char *cuts = vms_budget_describe_losses(budget);
+	g_assert_cmpstr(cuts, ==, "all: more than 50 entries");
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -601,6 +672,9 @@ int main(int argc, char **argv)
 	ADD("/task/enter-new-program", test_enter_new_program);
 	ADD("/task/record", test_record);
 	ADD("/task/hostile-lists", test_hostile_lists);
+	g_test_add_func("/task/flood", test_flood);
+	ADD("/task/flood-beyond-budget", test_flood_beyond_budget);
+	ADD("/task/flood-beyond-items", test_flood_beyond_items);
 	if (g_test_slow())
 		ADD("/task/many-threads", test_many_threads);
 	ADD("/task/wait", test_wait);

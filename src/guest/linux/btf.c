@@ -407,6 +407,8 @@ struct vms_btf *vms_btf_new(struct vms_bytes blob, GError **error)
 		vms_btf_free(btf);
 		return NULL;
 	}
+	/* Threads that look up types do not share a budget; each lookup has a limit. */
+	btf->types.budget = btf->strings.budget = NULL;
 	return btf;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/cgroup.h"
+#include "base/budget.h"
 #include "base/text.h"
 #include "guest/linux/member.h"
 
@@ -76,7 +77,8 @@ static bool read_path(const struct vms_cgroups *cgroups, struct vms_memory *memo
 			if (!path[0])
 				g_strlcpy(path, "/", VMS_CGROUP_PATH_SIZE);
 			vms_text_clean(path);
-			return true;
+			return vms_budget_step(vms_memory_budget(memory),
+					       VMS_STEPS_OF_CLEANING(strlen(path)));
 		}
 		if (!vms_member_read(memory, node, &cgroups->name, &name) ||
 		    !prepend_name(memory, name, path, &begin))

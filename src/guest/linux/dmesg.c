@@ -197,18 +197,17 @@ static enum record_state pass_record_by_id(const struct ring *ring, uint64_t id,
 	const struct log_layout *layout = ring->layout;
 	uint64_t index = id & ((UINT64_C(1) << ring->count_bits) - 1);
 	uint64_t state, begin, next, time, size;
-	struct vms_bytes desc = { ring->descs.data + index * layout->desc_stride,
-				  layout->desc_stride };
-	struct vms_bytes info = { ring->infos.data + index * layout->info_stride,
-				  layout->info_stride };
-	struct vms_bytes block, lpos;
-	if (!vms_bytes_has(desc, layout->lpos.offset, 0) ||
+	struct vms_bytes desc, info, block, lpos;
+	if (!vms_bytes_slice(ring->descs, index * layout->desc_stride, layout->desc_stride,
+			     &desc) ||
+	    !vms_bytes_slice(ring->infos, index * layout->info_stride, layout->info_stride,
+			     &info) ||
+	    !vms_bytes_has(desc, layout->lpos.offset, 0) ||
 	    !vms_member_get(desc, &layout->state, &state) || (state & ID_MASK) != id)
 		return RECORD_DAMAGED;
 	if (state >> STATE_SHIFT != STATE_COMMITTED && state >> STATE_SHIFT != STATE_FINALIZED)
 		return RECORD_ABSENT;
-	lpos = (struct vms_bytes) { desc.data + layout->lpos.offset,
-				    desc.size - layout->lpos.offset };
+	vms_bytes_slice(desc, layout->lpos.offset, desc.size - layout->lpos.offset, &lpos);
 	if (!vms_member_get(lpos, &layout->begin, &begin) ||
 	    !vms_member_get(lpos, &layout->next, &next) ||
 	    !vms_member_get(info, &layout->time, &time) ||
@@ -298,6 +297,8 @@ static bool pass_ring_records(struct vms_linux *guest, const struct log_layout *
 	g_mutex_unlock(&guest->lock);
 	if (!read)
 		return false;
+	g_autoptr(vms_budget) budget = vms_budget_new_part(guest->budget, "the guest's log");
+	ring.descs.budget = ring.infos.budget = ring.text.budget = budget;
 	uint64_t last = (ring.head_id - ring.tail_id) & ID_MASK, left = ring.text.size;
 	uint64_t n = MIN(last, (UINT64_C(1) << ring.count_bits) - 1) + 1, damaged = 0;
 	for (uint64_t i = 0; i < n; i++)
@@ -375,6 +376,8 @@ static bool pass_old_log(struct vms_linux *guest, const struct old_layout *layou
 	g_mutex_lock(&guest->lock);
 	bool done = read_log(guest, &first, &next, &log);
 	g_mutex_unlock(&guest->lock);
+	g_autoptr(vms_budget) budget = vms_budget_new_part(guest->budget, "the guest's log");
+	log.budget = budget;
 	if (done)
 		done = pass_log_records(log, layout, first, next, each, data, error);
 	else

@@ -140,7 +140,7 @@ static uint8_t *read_array(struct vms_linux_modules *modules, struct vms_memory 
 	g_autofree uint8_t *data = g_malloc(n * element);
 	if (!vms_memory_read(memory, va, data, n * element))
 		return NULL;
-	*ret = (struct vms_bytes) { data, n * element };
+	*ret = (struct vms_bytes) { data, n * element, vms_memory_budget(memory) };
 	return g_steal_pointer(&data);
 }
 
@@ -165,7 +165,7 @@ static void read_memory_parts(const struct vms_linux_modules *modules, struct vm
 		uint64_t at = modules->mem.offset + i * modules->mem_stride, base, size;
 		if (!vms_bytes_has(raw, at, modules->mem_stride))
 			return;
-		struct vms_bytes part = { raw.data + at, modules->mem_stride };
+		struct vms_bytes part = { raw.data + at, modules->mem_stride, raw.budget };
 		if (!vms_member_get(part, &modules->mem_base, &base) ||
 		    !vms_member_get(part, &modules->mem_size, &size))
 			return;
@@ -328,7 +328,7 @@ static bool read_names(struct vms_linux_modules *modules, struct vms_memory *mem
 	if (!spend_budget(modules, size, 1))
 		return false;
 	raw->strtab_data = g_malloc0(size);
-	raw->strtab = (struct vms_bytes) { raw->strtab_data, size };
+	raw->strtab = (struct vms_bytes) { raw->strtab_data, size, vms_memory_budget(memory) };
 	return vms_memory_read(memory, va, raw->strtab_data, last) &&
 	       vms_memory_read_string(memory, va + last, (char *)raw->strtab_data + last,
 				      KSYM_SIZE);
@@ -489,7 +489,7 @@ static struct loaded_module *read_module(const struct vms_linux_modules *modules
 	uint64_t state, kallsyms;
 	bool has_init = false;
 	g_autofree uint8_t *data = g_malloc(modules->size);
-	const struct vms_bytes raw = { data, modules->size };
+	const struct vms_bytes raw = { data, modules->size, vms_memory_budget(memory) };
 	if (!vms_memory_read(memory, va, data, modules->size) ||
 	    !vms_member_get(raw, &modules->state, &state) || (int64_t)state == modules->unformed ||
 	    !vms_member_get_string(raw, &modules->name, name, sizeof(name)))

@@ -115,8 +115,8 @@ static void add_table(struct vms_perf_maps *maps, const struct noted *noted, con
 {
 	size_t size;
 	g_autofree uint8_t *text = read_text(maps, file, &size);
-	g_autoptr(vms_symbol_table) table =
-		vms_perf_map_parse((struct vms_bytes) { text, size }, path);
+	g_autoptr(vms_symbol_table) table = vms_perf_map_parse(
+		(struct vms_bytes) { text, size, vms_memory_budget(maps->memory) }, path);
 	const size_t bytes = vms_symbol_table_bytes(table);
 	if (bytes > TABLES_LIMIT - maps->table_bytes) {
 		vms_log(VMS_LOG_WARNING,

@@ -15,7 +15,7 @@
 
 #define TASKS_LIMIT (1u << 20) /* the kernel's own limit of threads is four times this */
 /* What a list keeps for a task: itself, and its place in two tables. */
-#define BYTES_OF_TASK (sizeof(struct vms_task) + 64)
+#define BYTES_OF_TASK (sizeof(struct vms_task) + 128)
 
 static const struct vms_task_arch *const task_archs[] = { &vms_task_arch_x86_64,
 							  &vms_task_arch_aarch64 };
@@ -259,13 +259,16 @@ struct listing {
 	struct vms_linux *guest;
 	GArray *tasks;
 	GHashTable *seen; /* addresses of the tasks in `tasks` */
-	GError *loss;	  /* the first reason why tasks are missing, or NULL */
+	GError *loss;	  /* why tasks are missing, or NULL */
 };
 
-static void keep_first_loss(struct listing *listing, GError *loss)
+/* Takes the error. That the list was cut off is more than that a part of it is damaged. */
+static void keep_loss(struct listing *listing, GError *loss)
 {
+	if (g_error_matches(loss, VMS_ERROR, VMS_ERROR_BUDGET))
+		g_clear_error(&listing->loss);
 	if (listing->loss)
-		g_clear_error(&loss);
+		g_error_free(loss);
 	else
 		listing->loss = loss;
 }
@@ -304,7 +307,7 @@ static bool visit_process(uint64_t node, void *data)
 				       TASKS_LIMIT - listing->tasks->len };
 	if (vms_list_walk(&list, visit_thread, listing, &loss))
 		return true;
-	keep_first_loss(listing, loss);
+	keep_loss(listing, loss);
 	return g_hash_table_contains(listing->seen, GSIZE_TO_POINTER(leader)) ||
 	       add_task(listing, leader);
 }
@@ -317,7 +320,7 @@ static void list_processes(struct listing *listing)
 				       tasks->init_task + tasks->tasks.offset, TASKS_LIMIT };
 	GError *loss = NULL;
 	if (!vms_list_walk(&list, visit_process, listing, &loss))
-		keep_first_loss(listing, loss);
+		keep_loss(listing, loss);
 }
 
 static bool check_tasks_understood(const struct vms_linux *guest, GError **error)

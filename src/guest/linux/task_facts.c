@@ -11,6 +11,7 @@
 struct vms_linux_task_facts {
 	struct vms_btf_member runtime, signal, ended_runtime, arg_start, arg_end;
 	struct vms_cgroups *cgroups;
+	struct vms_memory *memory; /* of the programs, one after the other; NULL: not made yet */
 };
 
 #define AT(member) offsetof(struct vms_linux_task_facts, member)
@@ -38,6 +39,8 @@ void vms_linux_task_facts_free(struct vms_linux_task_facts *facts)
 	if (!facts)
 		return;
 	vms_cgroups_free(facts->cgroups);
+	if (facts->memory)
+		vms_memory_free(facts->memory);
 	g_free(facts);
 }
 
@@ -58,6 +61,19 @@ static void read_times(struct vms_linux *guest, uint64_t task, struct vms_task_f
 		ret->ended_cpu_ns = UINT64_MAX;
 }
 
+/* Returns memory as these registers show it. It has a cache, which takes long to make. */
+static struct vms_memory *get_memory(struct vms_linux *guest, const struct vms_regs *regs)
+{
+	struct vms_linux_task_facts *facts = guest->task_facts;
+	if (facts->memory) {
+		vms_memory_set_regs(facts->memory, regs);
+	} else {
+		facts->memory = vms_memory_new(guest->machine, regs);
+		vms_memory_set_budget(facts->memory, guest->budget);
+	}
+	return facts->memory;
+}
+
 /* Reads up to the first byte that is not in memory. Returns how many bytes were read. */
 static size_t read_arguments(struct vms_linux *guest, const struct vms_task *task, uint64_t va,
 			     char *text, size_t size)
@@ -68,8 +84,7 @@ static size_t read_arguments(struct vms_linux *guest, const struct vms_task *tas
 	if (pgd == 0)
 		return 0;
 	guest->tasks->arch->set_tables(&regs, pgd);
-	g_autoptr(vms_memory) memory = vms_memory_new(guest->machine, &regs);
-	vms_memory_set_budget(memory, guest->budget);
+	struct vms_memory *memory = get_memory(guest, &regs);
 	while (done < size) {
 		const size_t part = MIN(size - done, 4096 - (va + done) % 4096);
 		if (!vms_memory_read(memory, va + done, text + done, part))

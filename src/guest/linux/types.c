@@ -121,7 +121,7 @@ static struct vms_types *read_module(const struct vms_linux *guest, const char *
 		fail_module(error, VMS_ERROR_UNREADABLE, name, "they cannot be read");
 		return NULL;
 	}
-	struct vms_btf *btf = vms_btf_new((struct vms_bytes) { data, size }, error);
+	struct vms_btf *btf = vms_btf_new((struct vms_bytes) { data, size, guest->budget }, error);
 	if (!btf)
 		return NULL;
 	struct vms_types *types = vms_btf_make_types(btf, kernel, guest->btf);

@@ -228,6 +228,7 @@ struct vms_machine *vms_machine_open_core(const char *path, GError **error)
 		return NULL;
 	struct vms_core_machine *core = new_core(file);
 	if (!read_core(core, error)) {
+		g_clear_pointer(&core->machine.budget, vms_budget_unref);
 		core_close(&core->machine);
 		return NULL;
 	}

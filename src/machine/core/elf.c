@@ -140,7 +140,8 @@ static bool read_notes(struct vms_core_machine *core, const Elf64_Phdr *header, 
 	if (!data)
 		return false;
 	*budget -= size;
-	vms_core_notes(core, (struct vms_bytes) { data, size }, header->p_offset, header->p_align);
+	vms_core_notes(core, (struct vms_bytes) { data, size, vms_machine_budget(&core->machine) },
+		       header->p_offset, header->p_align);
 	return true;
 }
 

@@ -160,16 +160,19 @@ static void read_notes(struct vms_core_machine *core, const struct vms_kdump_hea
 		       const struct vms_kdump_sub_header *sub)
 {
 	g_autofree uint8_t *notes = NULL, *text = NULL;
+	struct vms_budget *budget = vms_machine_budget(&core->machine);
 
 	if (sub->notes_size)
 		notes = load_extra(core, sub->notes, sub->notes_size, VMS_CORE_NOTES_MAX, "notes");
 	if (notes)
-		vms_core_notes(core, (struct vms_bytes) { notes, sub->notes_size }, sub->notes, 4);
+		vms_core_notes(core, (struct vms_bytes) { notes, sub->notes_size, budget },
+			       sub->notes, 4);
 	if (sub->vmcoreinfo_size)
 		text = load_extra(core, sub->vmcoreinfo, sub->vmcoreinfo_size,
 				  VMS_CORE_VMCOREINFO_MAX, "VMCOREINFO");
 	if (text)
-		vms_core_vmcoreinfo(core, (struct vms_bytes) { text, sub->vmcoreinfo_size });
+		vms_core_vmcoreinfo(core,
+				    (struct vms_bytes) { text, sub->vmcoreinfo_size, budget });
 	if (core->vcpus->len < header->n_cpus)
 		vms_core_damage(core, "the header has %u CPUs, but the notes have %u",
 				header->n_cpus, core->vcpus->len);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* A table is the number of its symbols, these, and then their names, each with its NUL. */
+#include "symbol/packed_symbols.h"
+#include "base/text.h"
+#include <string.h>
+
+#define NAME_LIMIT	4096
+#define STEPS_OF_SYMBOL 10
+
+struct packed {
+	uint64_t va, size;
+	uint32_t name; /* offset among the names */
+	char type;
+	char zeros[3];
+};
+
+void vms_symbols_pack(const struct vms_symbol_table *table, GByteArray *out)
+{
+	const uint64_t n = vms_symbol_table_count(table);
+	uint32_t name = 0;
+	g_byte_array_append(out, (const guint8 *)&n, sizeof(n));
+	for (size_t i = 0; i < n; i++) {
+		const struct vms_symbol symbol = vms_symbol_table_get(table, i);
+		const struct packed packed = { symbol.va, symbol.size, name, symbol.type, { 0 } };
+		g_byte_array_append(out, (const guint8 *)&packed, sizeof(packed));
+		name += (uint32_t)strlen(symbol.name) + 1;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const char *text = vms_symbol_table_get(table, i).name;
+		g_byte_array_append(out, (const guint8 *)text, (guint)strlen(text) + 1);
+	}
+}
+
+/* Adds a symbol. False if its name does not end, or the budget is used up. */
+static bool add_symbol(struct vms_symbol_table *table, const struct packed *packed,
+		       struct vms_bytes names)
+{
+	if (packed->name >= names.size || !vms_budget_step(names.budget, STEPS_OF_SYMBOL))
+		return false;
+	const char *text = (const char *)names.data + packed->name;
+	const size_t size = strnlen(text, MIN(names.size - packed->name, NAME_LIMIT));
+	if (size == MIN(names.size - packed->name, NAME_LIMIT))
+		return false;
+	g_autofree char *name = g_strndup(text, size);
+	vms_text_clean(name);
+	vms_symbol_table_add(table, name, packed->va, packed->size, packed->type);
+	return true;
+}
+
+struct vms_symbol_table *vms_symbols_unpack(struct vms_bytes bytes, const char *module)
+{
+	uint64_t n;
+	struct vms_bytes entries, names;
+	if (!vms_bytes_u64(bytes, 0, &n) || n > bytes.size / sizeof(struct packed) ||
+	    !vms_bytes_slice(bytes, sizeof(n), n * sizeof(struct packed), &entries) ||
+	    !vms_bytes_slice(bytes, sizeof(n) + entries.size, bytes.size - sizeof(n) - entries.size,
+			     &names))
+		return NULL;
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new(module);
+	for (uint64_t i = 0; i < n; i++) {
+		struct packed packed;
+		memcpy(&packed, entries.data + i * sizeof(packed), sizeof(packed));
+		if (!add_symbol(table, &packed, names))
+			return NULL;
+	}
+	vms_symbol_table_finish(table, UINT64_MAX);
+	return g_steal_pointer(&table);
+}
