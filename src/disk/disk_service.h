@@ -18,7 +18,7 @@ enum {
 	 * behind it. The answer has the names of the images that they are based on, each with a
 	 * NUL behind it; empty: none.
 	 */
-	VMS_DISK_ADD = 0x100,
+	VMS_DISK_ADD = 0x200,
 	/* Scans the disks: an int32_t per image, in the order of adding; see vms_disk_image.base.
 	 */
 	VMS_DISK_SCAN,
