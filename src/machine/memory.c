@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/budget.h"
 #include "base/text.h"
 #include "machine/engine.h"
-#include "base/budget.h"
 #include "machine/memory-private.h"
 #include <string.h>
 

@@ -329,9 +329,10 @@ bool vms_step_user_frame(struct vms_cursor *cursor, enum vms_walk_end *end)
 		return vms_step_frame_pointer(cursor, end);
 	const struct vms_mapping *mapping = find_mapping(cursor, pc);
 	const enum vms_cfi_result result =
-		mapping && mapping->binary ? vms_user_tables_find(mapping->binary, cursor->arch,
-								  get_offset(mapping, pc), waits, &row)
-					   : VMS_CFI_NONE;
+		mapping && mapping->binary
+			? vms_user_tables_find(mapping->binary, cursor->arch,
+					       get_offset(mapping, pc), waits, &row)
+			: VMS_CFI_NONE;
 	if (result == VMS_CFI_FOUND)
 		return step_by_row(cursor, user, &row, end);
 	if (result == VMS_CFI_MISSING) {

@@ -105,7 +105,7 @@ static bool seek_copies(struct file_bytes *bytes)
 static bool read_copies(struct file_bytes *bytes, uint64_t offset, uint8_t *to, size_t size)
 {
 	const int n = g_atomic_int_get(&bytes->n_copies);
-	uint8_t other[VMS_FILE_BLOCK];
+	uint8_t other[VMS_FILE_BLOCK] = { 0 };
 	for (int i = 0; i < n; i++)
 		if (!vms_file_source_read(&bytes->copies[i], offset, i == 0 ? to : other, size) ||
 		    (i > 0 && memcmp(to, other, size) != 0))

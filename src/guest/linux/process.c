@@ -48,7 +48,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
 	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer,
-						vms_machine_budget(guest->machine));
+					       vms_machine_budget(guest->machine));
 	processes->perf_maps = vms_perf_maps_new(guest);
 	return processes;
 }
