@@ -24,6 +24,12 @@ void vms_memory_free(struct vms_memory *memory);
 /* Makes it the memory of one vCPU (see above), or of the whole machine (VMS_ALL_VCPUS). */
 void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu);
 /*
+ * Marks that who reads by it takes samples: nothing that it leads to waits for a disk. What is not
+ * in memory is fetched by vms_guest_read_files, for later samples.
+ */
+void vms_memory_set_urgent(struct vms_memory *memory);
+bool vms_memory_is_urgent(const struct vms_memory *memory);
+/*
  * Pins a vCPU that is held briefly (vms_machine_hold_briefly): it stays held until it is released.
  * Reading memory that was not prefetched does the same. False if the vCPU has gone on already: then
  * only prefetched memory can be read.

@@ -45,6 +45,17 @@ static bool read_buffered(void *data, uint64_t offset, void *buf, size_t size)
 	return true;
 }
 
+static bool fetch_buffered(void *data, uint64_t offset, size_t size)
+{
+	const struct vms_file_source *source = &((struct buffered *)data)->source;
+	const uint64_t begin = offset - offset % VMS_FILE_BLOCK; /* blocks are read as a whole */
+	const uint64_t end = MIN(source->size, offset + size + VMS_FILE_BLOCK);
+	for (uint64_t at = begin; at < end; at += VMS_FILE_FETCH)
+		if (!source->fetch(source->data, at, MIN(end - at, VMS_FILE_FETCH)))
+			return false;
+	return true;
+}
+
 static void free_buffered(void *data)
 {
 	struct buffered *buffered = data;
@@ -61,6 +72,7 @@ struct vms_file_source vms_file_source_buffered(const struct vms_file_source *so
 	return (struct vms_file_source) {
 		.size = source->size,
 		.read = read_buffered,
+		.fetch = source->fetch ? fetch_buffered : NULL,
 		.free = free_buffered,
 		.data = buffered,
 	};

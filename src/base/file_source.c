@@ -4,12 +4,40 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PART_STEPS 25 /* of a call, which may be one of the system */
+
 bool vms_file_source_read(const struct vms_file_source *source, uint64_t offset, void *buf,
 			  size_t size)
 {
 	return offset <= source->size && size <= source->size - offset &&
 	       (size == 0 || (vms_budget_step(source->budget, 1 + VMS_STEPS_OF_BYTES(size)) &&
 			      source->read(source->data, offset, buf, size)));
+}
+
+bool vms_file_source_read_part(const struct vms_file_source *source, uint64_t offset, void *buf,
+			       size_t size)
+{
+	return offset <= source->size && size <= source->size - offset &&
+	       (size == 0 || (vms_budget_step(source->budget, PART_STEPS) &&
+			      source->read(source->data, offset, buf, size)));
+}
+
+bool vms_file_source_read_waiting(const struct vms_file_source *source, uint64_t offset, void *buf,
+				  size_t size)
+{
+	if (offset > source->size || size > source->size - offset)
+		return false;
+	for (uint8_t *to = buf; size > 0;) {
+		const size_t part = MIN(size, VMS_FILE_FETCH);
+		if (!vms_file_source_read(source, offset, to, part) &&
+		    !(source->fetch && source->fetch(source->data, offset, part) &&
+		      vms_file_source_read(source, offset, to, part)))
+			return false;
+		to += part;
+		offset += part;
+		size -= part;
+	}
+	return true;
 }
 
 size_t vms_file_source_read_present(const struct vms_file_source *source, uint64_t offset,

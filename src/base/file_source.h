@@ -12,6 +12,8 @@
 
 /* The unit in which parts of a file are present or missing, whatever the guest's page size is. */
 #define VMS_FILE_BLOCK 4096
+/* Bytes that can be fetched at once. */
+#define VMS_FILE_FETCH (64u << 10)
 
 struct vms_file_source {
 	uint64_t size; /* bytes */
@@ -24,6 +26,12 @@ struct vms_file_source {
 	void *data;
 	/* Pays for reading, and for interpreting what was read. Not owned; NULL: it is ours. */
 	struct vms_budget *budget;
+	/*
+	 * Brings what is missing of [offset, offset + size) from where it must be waited for, as
+	 * from a disk: it can be read for a while then. `size` is at most VMS_FILE_FETCH. False if
+	 * it does not come. For any thread, also while others read. NULL: nothing can be fetched.
+	 */
+	bool (*fetch)(void *data, uint64_t offset, size_t size);
 };
 
 /*
@@ -32,6 +40,15 @@ struct vms_file_source {
  */
 bool vms_file_source_read(const struct vms_file_source *source, uint64_t offset, void *buf,
 			  size_t size);
+/*
+ * As vms_file_source_read, for a source that is made of this one: the bytes were paid for by who
+ * reads that one, so that only the call is counted.
+ */
+bool vms_file_source_read_part(const struct vms_file_source *source, uint64_t offset, void *buf,
+			       size_t size);
+/* As vms_file_source_read, but fetches what is missing. */
+bool vms_file_source_read_waiting(const struct vms_file_source *source, uint64_t offset, void *buf,
+				  size_t size);
 /*
  * Reads what is present of [offset, offset + size), block by block, and fills the rest with zeros.
  * `has`, which may be NULL, gets one byte for each block of the file that the range touches: 1 if

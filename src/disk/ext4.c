@@ -2,18 +2,22 @@
 /* The layouts: Linux, Documentation/filesystems/ext4/ (super, group_descr, inodes, ifork). */
 #include "disk/ext4.h"
 #include "base/bytes.h"
+#include "base/search.h"
 
 #define SUPER_OFFSET	1024
 #define SUPER_SIZE	1024
 #define SUPER_MAGIC	0xef53
 #define OLD_INODE_SIZE	128
-#define EXTENTS_LIMIT	(1u << 18) /* of one file */
-#define EXTENT_BLOCKS	(1u << 12) /* with extents, of one file */
 #define EXTENT_DEPTH	5
 #define EXTENT_MAGIC	0xf30a
+#define EXTENT_SIZE	12    /* of a node's header, and of each entry */
+#define LOOKUP_STEPS	20    /* to find a block in a node, which is paid for as a whole */
 #define UNWRITTEN	32768 /* an extent that is longer is not written yet, and reads as zeros */
 #define DIRECT		12    /* blocks that an inode names itself, without extents */
-#define INODE_SIZE_READ 112   /* of an inode, up to the high half of its size */
+#define LIST_LEVELS	3     /* of lists of blocks */
+#define MAP_OFFSET	40    /* in an inode, of what it says of its blocks */
+#define MAP_SIZE	60
+#define INODE_SIZE_READ 112 /* of an inode, up to the high half of its size */
 
 enum {
 	/* s_feature_incompat: what a reader must understand. */
@@ -39,16 +43,29 @@ struct vms_ext4 {
 	bool is_64bit;
 };
 
-/* Blocks of a file that lie one behind the other on the disk. */
-struct extent {
-	uint64_t first, n; /* blocks of the file */
-	uint64_t place;	   /* block of the file system; 0: zeros */
+/* A block of the file system that tells where blocks of a file are. */
+struct node {
+	uint64_t block; /* 0: none was read */
+	uint8_t *bytes;
 };
 
+/*
+ * A file. Only those parts of its tree of blocks are read that a read needs. The last block of each
+ * level is kept.
+ */
 struct file {
 	const struct vms_ext4 *fs;
-	GArray *extents; /* struct extent, by `first` */
-	unsigned budget; /* blocks with extents that may still be read */
+	struct vms_budget *budget; /* of the disk */
+	uint64_t bytes;		   /* that were taken of it */
+	bool has_extents;
+	uint8_t map[MAP_SIZE];		 /* the root of the tree, in the inode */
+	struct node nodes[EXTENT_DEPTH]; /* by their level; 0: a leaf */
+};
+
+/* Blocks of a file that lie one behind the other on the disk. */
+struct run {
+	uint64_t n;
+	uint64_t place; /* block of the file system; 0: zeros */
 };
 
 /* ---- the file system -------------------------------------------------- */
@@ -57,6 +74,13 @@ static bool read_fs(const struct vms_ext4 *fs, uint64_t at, void *buf, size_t si
 {
 	return at <= fs->size && size <= fs->size - at &&
 	       vms_file_source_read(fs->disk, fs->offset + at, buf, size);
+}
+
+/* As read_fs, for bytes of a file that were paid for. */
+static bool read_part(const struct vms_ext4 *fs, uint64_t at, void *buf, size_t size)
+{
+	return at <= fs->size && size <= fs->size - at &&
+	       vms_file_source_read_part(fs->disk, fs->offset + at, buf, size);
 }
 
 static bool parse_super(struct vms_bytes super, struct vms_ext4 *fs, GError **error)
@@ -143,169 +167,176 @@ static bool find_inode(const struct vms_ext4 *fs, uint64_t number, uint64_t *ret
 	return true;
 }
 
-/* Adds an extent behind the last one. False if it does not lie there, or there are too many. */
-static bool add_extent(struct file *file, uint64_t first, uint64_t n, uint64_t place)
-{
-	GArray *extents = file->extents;
-	struct extent *last =
-		extents->len ? &g_array_index(extents, struct extent, extents->len - 1) : NULL;
-	if (last && first < last->first + last->n)
-		return false;
-	if (last && first == last->first + last->n && place && last->place &&
-	    place == last->place + last->n) {
-		last->n += n;
-		return true;
-	}
-	const struct extent extent = { first, n, place };
-	g_array_append_val(extents, extent);
-	return extents->len < EXTENTS_LIMIT;
-}
+/* ---- the tree of blocks ----------------------------------------------- */
 
-/* ---- extents ---------------------------------------------------------- */
-
-static bool add_extents(struct file *file, struct vms_bytes node, unsigned depth);
-
-/* Reads a block with extents, which is one level deeper. */
-static bool add_extent_block(struct file *file, uint64_t block, unsigned depth)
+/* Reads a block of the tree, which stays until another one of its level is read. */
+static bool get_node(struct file *file, uint64_t block, unsigned level, struct vms_bytes *ret)
 {
 	const struct vms_ext4 *fs = file->fs;
-	if (file->budget == 0 || block > fs->size / fs->block_size)
+	struct node *node = &file->nodes[level];
+	if (block == 0 || block > fs->size / fs->block_size ||
+	    !vms_budget_step(file->budget, LOOKUP_STEPS))
 		return false;
-	file->budget--;
-	g_autofree uint8_t *bytes = g_malloc(fs->block_size);
-	return read_fs(fs, block * fs->block_size, bytes, fs->block_size) &&
-	       add_extents(file, (struct vms_bytes) { bytes, fs->block_size }, depth);
+	if (!node->bytes) {
+		if (!vms_budget_take(file->budget, VMS_BUDGET_BYTES, fs->block_size))
+			return false;
+		file->bytes += fs->block_size;
+		node->bytes = g_malloc(fs->block_size);
+	}
+	if (node->block != block) {
+		node->block = 0;
+		if (!read_fs(fs, block * fs->block_size, node->bytes, fs->block_size))
+			return false;
+		node->block = block;
+	}
+	*ret = (struct vms_bytes) { node->bytes, fs->block_size };
+	return true;
 }
 
-static bool add_leaf_entry(struct file *file, struct vms_bytes entry)
+/* Reads the first block of the file that an entry of a node stands for. */
+static uint32_t get_first(struct vms_bytes node, size_t i)
+{
+	uint32_t first;
+	vms_bytes_u32(node, (1 + i) * EXTENT_SIZE, &first);
+	return first;
+}
+
+/*
+ * Finds the entry of a node that has a block, which is the last one that does not begin behind it.
+ * False if there is none. `*n`: how many blocks are left to the next entry.
+ */
+static bool find_entry(struct vms_bytes node, uint64_t block, struct vms_bytes *ret, uint64_t *n)
+{
+	uint16_t n_entries;
+	vms_bytes_u16(node, 2, &n_entries);
+	const size_t there = MIN(n_entries, node.size / EXTENT_SIZE - 1);
+	const size_t next = VMS_SEARCH(there, i, get_first(node, i) <= block);
+	*n = next < there ? get_first(node, next) - block : UINT64_MAX;
+	return next > 0 && vms_bytes_slice(node, next * EXTENT_SIZE, EXTENT_SIZE, ret);
+}
+
+/* Tells where a block of the file is by its entry in a leaf. */
+static void use_extent(struct vms_bytes entry, uint64_t block, uint64_t to_next, struct run *ret)
 {
 	uint32_t first, low;
-	uint16_t n, high;
+	uint16_t length, high;
 	vms_bytes_u32(entry, 0, &first);
-	vms_bytes_u16(entry, 4, &n);
+	vms_bytes_u16(entry, 4, &length);
 	vms_bytes_u16(entry, 6, &high);
 	vms_bytes_u32(entry, 8, &low);
-	if (n > UNWRITTEN)
-		return add_extent(file, first, n - UNWRITTEN, 0);
-	return n > 0 && add_extent(file, first, n, (uint64_t)high << 32 | low);
+	const bool is_written = length <= UNWRITTEN;
+	const uint64_t at = block - first, n = is_written ? length : length - UNWRITTEN;
+	const uint64_t place = (uint64_t)high << 32 | low;
+	*ret = at < n ? (struct run) { MIN(n - at, to_next), is_written ? place + at : 0 }
+		      : (struct run) { to_next, 0 };
 }
 
-/* Adds what a node says. The depth falls by one from level to level, so the walk ends. */
-static bool add_extents(struct file *file, struct vms_bytes node, unsigned depth)
+/* Finds a block by extents. Each level must be one below the other, so the walk ends. */
+static bool find_by_extents(struct file *file, uint64_t block, struct run *ret)
 {
-	uint16_t magic, n, its_depth, high;
+	struct vms_bytes node = { file->map, MAP_SIZE }, entry;
+	uint64_t to_next = UINT64_MAX, n;
+	uint16_t magic, level, high;
 	uint32_t low;
-	if (!vms_bytes_u16(node, 0, &magic) || magic != EXTENT_MAGIC ||
-	    !vms_bytes_u16(node, 2, &n) || !vms_bytes_u16(node, 6, &its_depth) ||
-	    its_depth > EXTENT_DEPTH || (depth <= EXTENT_DEPTH && its_depth != depth))
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		struct vms_bytes entry;
-		if (!vms_bytes_slice(node, 12 + i * 12, 12, &entry))
+	for (unsigned above = EXTENT_DEPTH + 1;; above = level) {
+		if (!vms_bytes_u16(node, 0, &magic) || magic != EXTENT_MAGIC ||
+		    !vms_bytes_u16(node, 6, &level) || level > EXTENT_DEPTH ||
+		    (above <= EXTENT_DEPTH && level + 1u != above))
 			return false;
-		if (its_depth == 0) {
-			if (!add_leaf_entry(file, entry))
-				return false;
-			continue;
+		const bool is_there = find_entry(node, block, &entry, &n);
+		to_next = MIN(to_next, n);
+		if (!is_there) {
+			*ret = (struct run) { to_next, 0 };
+			return true;
+		}
+		if (level == 0) {
+			use_extent(entry, block, to_next, ret);
+			return true;
 		}
 		vms_bytes_u32(entry, 4, &low);
 		vms_bytes_u16(entry, 8, &high);
-		if (!add_extent_block(file, (uint64_t)high << 32 | low, its_depth - 1))
+		if (!get_node(file, (uint64_t)high << 32 | low, level - 1u, &node))
 			return false;
 	}
-	return true;
 }
 
-/* ---- lists of blocks (ext2, ext3) ------------------------------------- */
-
-/* Adds the blocks that a list of `levels` levels names, from block `*at` of the file on. */
-static bool add_blocks(struct file *file, struct vms_bytes list, unsigned levels, uint64_t end,
-		       uint64_t *at)
+/* Counts the blocks from place `i` of a list on that lie one behind the other, or are holes. */
+static uint64_t count_run(struct vms_bytes list, uint64_t i, uint32_t place)
 {
-	const struct vms_ext4 *fs = file->fs;
-	uint64_t covers = 1; /* blocks of the file that one entry stands for */
-	for (unsigned i = 0; i < levels; i++)
-		covers *= fs->block_size / sizeof(uint32_t);
-	for (uint64_t i = 0; i < list.size / sizeof(uint32_t) && *at < end; i++) {
-		uint32_t block = 0;
-		vms_bytes_u32(list, i * sizeof(block), &block);
-		if (block == 0) {
-			*at += covers;
-			continue;
-		}
-		if (levels == 0) {
-			if (!add_extent(file, (*at)++, 1, block))
-				return false;
-			continue;
-		}
-		if (file->budget-- == 0 || block > fs->size / fs->block_size)
-			return false;
-		g_autofree uint8_t *bytes = g_malloc(fs->block_size);
-		if (!read_fs(fs, (uint64_t)block * fs->block_size, bytes, fs->block_size) ||
-		    !add_blocks(file, (struct vms_bytes) { bytes, fs->block_size }, levels - 1, end,
-				at))
-			return false;
-	}
-	return true;
+	uint64_t n = 1;
+	uint32_t next;
+	while (vms_bytes_u32(list, (i + n) * sizeof(next), &next) &&
+	       next == (place ? place + n : 0))
+		n++;
+	return n;
 }
 
-static bool add_block_lists(struct file *file, struct vms_bytes map, uint64_t size)
+/*
+ * Finds a block by the lists of ext2 and ext3: the inode names the first blocks, then a list of
+ * blocks, then a list of lists, then one of those.
+ */
+static bool find_by_lists(struct file *file, uint64_t block, struct run *ret)
 {
-	const uint64_t end = (size + file->fs->block_size - 1) / file->fs->block_size;
+	const uint64_t per_list = file->fs->block_size / sizeof(uint32_t);
 	struct vms_bytes list;
-	uint64_t at = 0;
-	vms_bytes_slice(map, 0, DIRECT * sizeof(uint32_t), &list);
-	if (!add_blocks(file, list, 0, end, &at))
-		return false;
-	for (unsigned levels = 1; levels <= 3 && at < end; levels++) {
-		vms_bytes_slice(map, (DIRECT + levels - 1) * sizeof(uint32_t), sizeof(uint32_t),
-				&list);
-		if (!add_blocks(file, list, levels, end, &at))
+	uint64_t covers = 1, i = block; /* blocks of the file that one entry stands for */
+	unsigned levels = 0;
+	vms_bytes_slice((struct vms_bytes) { file->map, MAP_SIZE }, 0, DIRECT * sizeof(uint32_t),
+			&list);
+	if (block >= DIRECT) {
+		for (i -= DIRECT, levels = 1, covers = per_list; i >= covers; levels++) {
+			i -= covers;
+			covers *= per_list;
+		}
+		if (levels > LIST_LEVELS)
 			return false;
+		list = (struct vms_bytes) { file->map + (DIRECT + levels - 1) * sizeof(uint32_t),
+					    sizeof(uint32_t) };
 	}
-	return true;
+	for (;; levels--, covers /= per_list) {
+		const uint64_t at = i / covers, inside = i % covers;
+		uint32_t place;
+		if (!vms_bytes_u32(list, at * sizeof(place), &place))
+			return false;
+		if (place == 0 || levels == 0) {
+			const uint64_t n =
+				levels == 0 ? count_run(list, at, place) : covers - inside;
+			*ret = (struct run) { n, place };
+			return vms_budget_step(file->budget, levels == 0 ? n : 1);
+		}
+		if (!get_node(file, place, levels - 1, &list))
+			return false;
+		i = inside;
+	}
 }
 
 /* ---- files ------------------------------------------------------------ */
 
-static int compare_extents(const void *a, const void *b)
+static bool find_run(struct file *file, uint64_t block, struct run *ret)
 {
-	const struct extent *x = a, *y = b;
-	if (x->first + x->n <= y->first)
-		return -1;
-	return x->first >= y->first + y->n;
-}
-
-/* Returns the extent that a block lies in, or NULL in a hole; `*n` is how many blocks follow. */
-static const struct extent *find_extent(const struct file *file, uint64_t block, uint64_t *n)
-{
-	const struct extent wanted = { .first = block, .n = 1 };
-	const GArray *extents = file->extents;
-	guint i = 0;
-	*n = 1;
-	if (!g_array_binary_search(file->extents, &wanted, compare_extents, &i))
-		return NULL;
-	const struct extent *found = &g_array_index(extents, struct extent, i);
-	*n = found->first + found->n - block;
-	return found;
+	return vms_budget_step(file->budget, LOOKUP_STEPS) &&
+	       (file->has_extents ? find_by_extents(file, block, ret)
+				  : find_by_lists(file, block, ret));
 }
 
 static bool read_file(void *data, uint64_t offset, void *buf, size_t size)
 {
-	const struct file *file = data;
+	struct file *file = data;
 	const struct vms_ext4 *fs = file->fs;
 	uint8_t *to = buf;
 	while (size > 0) {
-		uint64_t n;
+		struct run run;
 		const uint64_t block = offset / fs->block_size, inside = offset % fs->block_size;
-		const struct extent *extent = find_extent(file, block, &n);
+		if (!find_run(file, block, &run))
+			return false;
+		/* A number of blocks that is too large for a product ends no earlier than `size`.
+		 */
+		const uint64_t n = MIN(run.n, size / fs->block_size + 2);
 		const size_t part = MIN(size, n * fs->block_size - inside);
-		if (!extent || !extent->place)
+		if (run.place == 0)
 			memset(to, 0, part);
-		else if (extent->place > fs->size / fs->block_size ||
-			 !read_fs(fs,
-				  (extent->place + block - extent->first) * fs->block_size + inside,
-				  to, part))
+		else if (run.place > fs->size / fs->block_size ||
+			 !read_part(fs, run.place * fs->block_size + inside, to, part))
 			return false;
 		offset += part;
 		to += part;
@@ -317,32 +348,32 @@ static bool read_file(void *data, uint64_t offset, void *buf, size_t size)
 static void free_file(void *data)
 {
 	struct file *file = data;
-	g_array_unref(file->extents);
+	for (unsigned i = 0; i < EXTENT_DEPTH; i++)
+		g_free(file->nodes[i].bytes);
+	vms_budget_give_back(file->budget, VMS_BUDGET_BYTES, file->bytes);
 	g_free(file);
 }
 
-/* Reads where the blocks of a file are. */
-static bool read_map(struct file *file, struct vms_bytes inode, uint64_t size, uint32_t flags)
+/* True if the root of the tree makes sense. */
+static bool check_map(const struct file *file)
 {
-	struct vms_bytes map;
-	vms_bytes_slice(inode, 40, 60, &map);
-	return flags & FLAG_EXTENTS ? add_extents(file, map, EXTENT_DEPTH + 1)
-				    : add_block_lists(file, map, size);
+	uint16_t magic, level;
+	const struct vms_bytes map = { file->map, MAP_SIZE };
+	return !file->has_extents || (vms_bytes_u16(map, 0, &magic) && magic == EXTENT_MAGIC &&
+				      vms_bytes_u16(map, 6, &level) && level <= EXTENT_DEPTH);
 }
 
-bool vms_ext4_open_file(struct vms_ext4 *fs, uint64_t number, struct vms_file_source *ret,
-			GError **error)
+/* Reads an inode. False if it is none of a regular file that can be read. */
+static bool read_inode(struct vms_ext4 *fs, uint64_t number, uint8_t bytes[INODE_SIZE_READ],
+		       GError **error)
 {
-	uint8_t bytes[INODE_SIZE_READ];
-	const struct vms_bytes inode = { bytes, sizeof(bytes) };
+	const struct vms_bytes inode = { bytes, INODE_SIZE_READ };
 	uint64_t at;
 	uint16_t mode = 0;
-	uint32_t low = 0, high = 0, flags = 0;
-	if (find_inode(fs, number, &at) && read_fs(fs, at, bytes, sizeof(bytes))) {
+	uint32_t flags = 0;
+	if (find_inode(fs, number, &at) && read_fs(fs, at, bytes, INODE_SIZE_READ)) {
 		vms_bytes_u16(inode, 0, &mode);
-		vms_bytes_u32(inode, 4, &low);
 		vms_bytes_u32(inode, 32, &flags);
-		vms_bytes_u32(inode, 108, &high);
 	}
 	if ((mode & MODE_FORMAT) != MODE_REGULAR) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
@@ -354,19 +385,37 @@ bool vms_ext4_open_file(struct vms_ext4 *fs, uint64_t number, struct vms_file_so
 			    "inode %" G_GUINT64_FORMAT " is encrypted or compressed", number);
 		return false;
 	}
-	struct file *file = g_new(struct file, 1);
-	*file = (struct file) { fs, g_array_new(FALSE, FALSE, sizeof(struct extent)),
-				EXTENT_BLOCKS };
-	*ret = (struct vms_file_source) {
+	return true;
+}
+
+bool vms_ext4_open_file(struct vms_ext4 *fs, uint64_t number, struct vms_ext4_file *ret,
+			GError **error)
+{
+	uint8_t bytes[INODE_SIZE_READ];
+	const struct vms_bytes inode = { bytes, sizeof(bytes) };
+	uint32_t low, high, flags;
+	if (!read_inode(fs, number, bytes, error))
+		return false;
+	struct file *file = g_new0(struct file, 1);
+	file->fs = fs;
+	file->budget = fs->disk->budget;
+	memcpy(file->map, bytes + MAP_OFFSET, MAP_SIZE);
+	vms_bytes_u32(inode, 4, &low);
+	vms_bytes_u32(inode, 12, &ret->change_s);
+	vms_bytes_u32(inode, 32, &flags);
+	vms_bytes_u32(inode, 108, &high);
+	file->has_extents = flags & FLAG_EXTENTS;
+	ret->source = (struct vms_file_source) {
 		.size = (uint64_t)high << 32 | low,
 		.read = read_file,
 		.free = free_file,
 		.data = file,
+		.budget = file->budget,
 	};
-	if (ret->size <= INT64_MAX && read_map(file, inode, ret->size, flags))
+	if (ret->source.size <= INT64_MAX && check_map(file))
 		return true;
 	g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
 		    "the blocks of inode %" G_GUINT64_FORMAT " make no sense", number);
-	vms_file_source_clear(ret);
+	vms_file_source_clear(&ret->source);
 	return false;
 }

@@ -5,7 +5,8 @@
  * memory: the caller compares.
  *
  * An own reader, not libext2fs: a number leads to a file without a walk through directories, which
- * takes four structures; it allocates nothing but a list of extents, and writes nothing by design.
+ * takes four structures; it allocates five blocks at most, and writes nothing by design. It reads
+ * on the budget of the disk.
  */
 #pragma once
 
@@ -24,10 +25,15 @@ struct vms_ext4 *vms_ext4_open(const struct vms_file_source *disk, uint64_t offs
 			       GError **error);
 void vms_ext4_free(struct vms_ext4 *fs);
 const uint8_t *vms_ext4_uuid(const struct vms_ext4 *fs);
+struct vms_ext4_file {
+	struct vms_file_source source; /* its bytes */
+	uint32_t change_s; /* when its inode was changed last, in seconds since 1970, modulo 2^32 */
+};
+
 /*
- * Makes a source of a regular file, which needs the file system as long as it lives. Errors:
- * NOT_FOUND (no such inode, or no regular file), UNSUPPORTED (it is encrypted or compressed),
- * MALFORMED, UNREADABLE.
+ * Opens a regular file, which needs the file system as long as it lives. Its blocks are looked for
+ * when they are read. Errors: NOT_FOUND (no such inode, or no regular file), UNSUPPORTED (it is
+ * encrypted or compressed), MALFORMED.
  */
-bool vms_ext4_open_file(struct vms_ext4 *fs, uint64_t number, struct vms_file_source *ret,
+bool vms_ext4_open_file(struct vms_ext4 *fs, uint64_t number, struct vms_ext4_file *ret,
 			GError **error);

@@ -2,7 +2,8 @@
 /*
  * Logical volumes of LVM2, of linear segments, as installers make them. A volume may lie on several
  * disks. First the parts of all disks are added that may be physical volumes; the text that one of
- * them has then tells what the volumes of its group consist of.
+ * them has then tells what the volumes of its group consist of. Reading them is on the budgets of
+ * the disks: a volume is on that of the disk whose text describes it.
  */
 #pragma once
 
@@ -14,7 +15,7 @@ struct vms_lvm;
 struct vms_lvm_volume {
 	char *name;		       /* GROUP/VOLUME */
 	struct vms_file_source source; /* its bytes; they need the disks. Without `read`: none */
-	char *obstacle;		       /* why it cannot be read; NULL if it can */
+	char *obstacle;		       /* why it cannot be read; NULL if it can, or is empty */
 };
 
 struct vms_lvm *vms_lvm_new(void);
@@ -22,5 +23,9 @@ void vms_lvm_free(struct vms_lvm *lvm);
 /* Adds a part of a disk, which must outlive `lvm`. False if it is no physical volume. */
 bool vms_lvm_add(struct vms_lvm *lvm, const struct vms_file_source *disk, uint64_t offset,
 		 uint64_t size);
-/* Returns the logical volumes, a new array of struct vms_lvm_volume, which owns them. */
+/*
+ * Returns the logical volumes, a new array of struct vms_lvm_volume, which owns them. Parts of
+ * others are left out: the data of a pool, the images of a mirror, the store of a snapshot. Where
+ * the same physical volumes were added several times, as those of clones, so are the logical ones.
+ */
 GPtrArray *vms_lvm_list(const struct vms_lvm *lvm);

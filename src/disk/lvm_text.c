@@ -4,28 +4,39 @@
 
 #define DEPTH_LIMIT 8
 #define NODES_LIMIT (1u << 16) /* sections and values, those of lists too */
+#define NODE_BYTES  160	       /* that one takes besides its text, with its places in lists */
+#define NODE_STEPS  10	       /* to make one */
+#define FEW	    8	       /* children that are looked through one by one */
 
 /* What is left of a text. */
 struct input {
 	const char *at, *end;
-	unsigned budget; /* nodes that may still be made */
+	unsigned n_nodes; /* that may still be made */
+	struct vms_lvm_text *text;
 };
 
 static void free_node(void *data)
 {
-	vms_lvm_node_free(data);
-}
-
-void vms_lvm_node_free(struct vms_lvm_node *node)
-{
+	struct vms_lvm_node *node = data;
 	if (!node)
 		return;
 	g_free(node->name);
 	if (node->values)
 		g_ptr_array_unref(node->values);
+	if (node->by_name)
+		g_ptr_array_unref(node->by_name);
 	if (node->children)
 		g_ptr_array_unref(node->children);
 	g_free(node);
+}
+
+void vms_lvm_text_free(struct vms_lvm_text *text)
+{
+	if (!text)
+		return;
+	free_node(text->root);
+	vms_budget_give_back(text->budget, VMS_BUDGET_BYTES, text->bytes);
+	g_free(text);
 }
 
 /* ---- words ------------------------------------------------------------ */
@@ -87,14 +98,25 @@ static char *take_quoted(struct input *input)
 
 /* ---- nodes ------------------------------------------------------------ */
 
+/* Counts a node or a value with a text. False if there may be no more. */
+static bool count_node(struct input *input, const char *name)
+{
+	const uint64_t bytes = NODE_BYTES + strlen(name);
+	if (input->n_nodes == 0 || !vms_budget_step(input->text->budget, NODE_STEPS) ||
+	    !vms_budget_take(input->text->budget, VMS_BUDGET_BYTES, bytes))
+		return false;
+	input->n_nodes--;
+	input->text->bytes += bytes;
+	return true;
+}
+
 static bool add_value(struct input *input, GPtrArray *values)
 {
 	char *value = take(input, '"') ? take_quoted(input) : take_word(input);
-	if (!value || input->budget == 0) {
+	if (!value || !count_node(input, value)) {
 		g_free(value);
 		return false;
 	}
-	input->budget--;
 	g_ptr_array_add(values, value);
 	return true;
 }
@@ -114,11 +136,10 @@ static bool fill_section(struct input *input, struct vms_lvm_node *section, unsi
 static bool add_node(struct input *input, struct vms_lvm_node *parent, unsigned depth)
 {
 	char *name = take_word(input);
-	if (!name || input->budget == 0) {
+	if (!name || !count_node(input, name)) {
 		g_free(name);
 		return false;
 	}
-	input->budget--;
 	const bool is_value = take(input, '=');
 	struct vms_lvm_node *node = g_new0(struct vms_lvm_node, 1);
 	node->name = name;
@@ -132,39 +153,90 @@ static bool add_node(struct input *input, struct vms_lvm_node *parent, unsigned 
 	return depth < DEPTH_LIMIT && take(input, '{') && fill_section(input, node, depth + 1);
 }
 
+static gint compare_names(gconstpointer a, gconstpointer b)
+{
+	const struct vms_lvm_node *const *x = a, *const *y = b;
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* Sorts what a section has, unless that is little. The sort is stable: the first name stays so. */
+static bool index_section(struct input *input, struct vms_lvm_node *section)
+{
+	const uint64_t n = section->children->len;
+	if (n <= FEW)
+		return true;
+	uint64_t length = 0;
+	for (guint i = 0; i < n; i++) {
+		const struct vms_lvm_node *child = section->children->pdata[i];
+		length += strlen(child->name);
+	}
+	/* Each level of a merge sort compares each name at most twice. */
+	const uint64_t levels = g_bit_storage((gulong)n);
+	if (!vms_budget_step(input->text->budget, levels * (n + VMS_STEPS_OF_BYTES(length))))
+		return false;
+	section->by_name = g_ptr_array_sized_new((guint)n);
+	for (guint i = 0; i < n; i++)
+		g_ptr_array_add(section->by_name, section->children->pdata[i]);
+	g_ptr_array_sort(section->by_name, compare_names);
+	return true;
+}
+
 /* Adds all up to the end of the section, or of the text at depth 0. */
 static bool fill_section(struct input *input, struct vms_lvm_node *section, unsigned depth)
 {
 	for (;;) {
 		skip_space(input);
 		if (input->at == input->end || !*input->at)
-			return depth == 0;
+			return depth == 0 && index_section(input, section);
 		if (depth > 0 && take(input, '}'))
-			return true;
+			return index_section(input, section);
 		if (!add_node(input, section, depth))
 			return false;
 	}
 }
 
-struct vms_lvm_node *vms_lvm_text_parse(const char *text, size_t size)
+struct vms_lvm_text *vms_lvm_text_parse(struct vms_bytes bytes)
 {
-	struct input input = { text, text + size, NODES_LIMIT };
-	struct vms_lvm_node *root = g_new0(struct vms_lvm_node, 1);
-	root->children = g_ptr_array_new_with_free_func(free_node);
-	if (fill_section(&input, root, 0))
-		return root;
-	vms_lvm_node_free(root);
+	struct vms_lvm_text *text = g_new0(struct vms_lvm_text, 1);
+	const char *begin = (const char *)bytes.data;
+	struct input input = { begin, begin + bytes.size, NODES_LIMIT, text };
+	text->budget = bytes.budget;
+	text->root = g_new0(struct vms_lvm_node, 1);
+	text->root->children = g_ptr_array_new_with_free_func(free_node);
+	if (vms_budget_step(bytes.budget, bytes.size / 4) && fill_section(&input, text->root, 0))
+		return text;
+	vms_lvm_text_free(text);
 	return NULL;
 }
 
 /* ---- lookups ---------------------------------------------------------- */
 
+/* Finds the first child that is not before `name`, in a list that is sorted. */
+static guint find_place(const GPtrArray *sorted, const char *name)
+{
+	guint low = 0, high = sorted->len;
+	while (low < high) {
+		const guint middle = low + (high - low) / 2;
+		const struct vms_lvm_node *child = sorted->pdata[middle];
+		if (strcmp(child->name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 static const struct vms_lvm_node *find(const struct vms_lvm_node *node, const char *name)
 {
-	for (guint i = 0; node && i < node->children->len; i++) {
-		const struct vms_lvm_node *child = node->children->pdata[i];
+	if (!node)
+		return NULL;
+	const GPtrArray *children = node->by_name ?: node->children;
+	for (guint i = node->by_name ? find_place(children, name) : 0; i < children->len; i++) {
+		const struct vms_lvm_node *child = children->pdata[i];
 		if (strcmp(child->name, name) == 0)
 			return child;
+		if (node->by_name)
+			return NULL;
 	}
 	return NULL;
 }

@@ -5,22 +5,30 @@
  */
 #pragma once
 
-#include <glib.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/bytes.h"
 
 /* A section, or a value. */
 struct vms_lvm_node {
 	char *name;
 	GPtrArray *values;   /* strings, as they are written without quotes; NULL for a section */
-	GPtrArray *children; /* struct vms_lvm_node; NULL for a value */
+	GPtrArray *children; /* struct vms_lvm_node, as they are written; NULL for a value */
+	GPtrArray *by_name;  /* the same, by their names; not owned; NULL: there are few */
 };
 
-/* Parses a text. Returns a section without a name, or NULL if the text is malformed. */
-struct vms_lvm_node *vms_lvm_text_parse(const char *text, size_t size);
-void vms_lvm_node_free(struct vms_lvm_node *node);
+struct vms_lvm_text {
+	struct vms_lvm_node *root; /* a section without a name */
+	struct vms_budget *budget; /* of the text; pays for all nodes while they are kept */
+	uint64_t bytes;		   /* that were taken of it */
+};
 
-/* Each finds a child by its name. NULL or false if there is none, or one of another kind. */
+/* Parses a text on its budget, which must outlive the result. NULL if the text is malformed. */
+struct vms_lvm_text *vms_lvm_text_parse(struct vms_bytes bytes);
+void vms_lvm_text_free(struct vms_lvm_text *text);
+
+/*
+ * Each finds a child by its name: the first one of that name. NULL or false if there is none, or
+ * one of another kind.
+ */
 const struct vms_lvm_node *vms_lvm_node_section(const struct vms_lvm_node *node, const char *name);
 const char *vms_lvm_node_string(const struct vms_lvm_node *node, const char *name);
 bool vms_lvm_node_number(const struct vms_lvm_node *node, const char *name, uint64_t *ret);

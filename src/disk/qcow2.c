@@ -10,30 +10,42 @@
 #define HEADER_SIZE    112
 #define L1_LIMIT       (32u << 20) /* bytes, as in QEMU */
 #define NAME_LIMIT     1023
-#define TABLES	       16		    /* L2 tables that are kept */
-#define TABLE_AGE_NS   UINT64_C(1000000000) /* a table that is older is read again */
+#define TABLES	       16		    /* parts of L2 tables that are kept */
+#define TABLE_SIZE     (64u << 10)	    /* bytes of such a part, unless clusters are smaller */
+#define CLUSTERS       4		    /* that were decompressed, and are kept */
+#define LOOKUP_STEPS   10		    /* to find where a cluster lies */
+#define AGE_NS	       UINT64_C(1000000000) /* what is older is read again */
 #define OFFSET_MASK    UINT64_C(0x00fffffffffffe00)
 #define IS_COMPRESSED  (UINT64_C(1) << 62)
 #define READS_AS_ZEROS UINT64_C(1)
 
 enum { DIRTY = 1, CORRUPT = 2, EXTERNAL_DATA = 4, COMPRESSION_TYPE = 8, SUBCLUSTERS = 16 };
 
-/* A table of the second level that was read. */
+/* A part of a table of the second level that was read. */
 struct table {
 	uint64_t offset; /* in the file; 0: none */
 	uint64_t read_ns;
 	uint64_t *entries;
 };
 
+/* A cluster that was decompressed. */
+struct cluster {
+	uint64_t offset; /* in the file; UINT64_MAX: none */
+	uint64_t read_ns;
+	uint8_t *bytes;
+};
+
 struct image {
 	struct vms_file_source file, backing;
+	struct vms_budget *budget; /* of `file` */
+	uint64_t bytes;		   /* that were taken of it */
 	unsigned cluster_bits;
 	uint64_t l1_offset, n_l1;
 	bool is_zstd;
 	struct table tables[TABLES];
 	unsigned next_table;
-	uint8_t *cluster;	 /* one that was decompressed */
-	uint64_t cluster_offset; /* of it; UINT64_MAX: none */
+	struct cluster clusters[CLUSTERS];
+	unsigned next_cluster;
 };
 
 static uint32_t get_u32(const uint8_t *bytes, size_t at)
@@ -85,7 +97,21 @@ static uint64_t get_cluster_size(const struct image *image)
 	return UINT64_C(1) << image->cluster_bits;
 }
 
-/* Returns the table at an offset, or NULL if it cannot be read. */
+/* Allocates memory that stays as long as the image. NULL if the budget has none. */
+static void *allocate(struct image *image, size_t size)
+{
+	if (!vms_budget_take(image->budget, VMS_BUDGET_BYTES, size))
+		return NULL;
+	image->bytes += size;
+	return g_malloc(size);
+}
+
+static size_t get_table_size(const struct image *image)
+{
+	return MIN(get_cluster_size(image), TABLE_SIZE);
+}
+
+/* Returns the part of a table at an offset, or NULL if it cannot be read. */
 static const uint64_t *get_table(struct image *image, uint64_t offset)
 {
 	const uint64_t now_ns = vms_clock_now_ns();
@@ -93,14 +119,15 @@ static const uint64_t *get_table(struct image *image, uint64_t offset)
 	for (unsigned i = 0; i < TABLES && !table; i++)
 		if (image->tables[i].offset == offset)
 			table = &image->tables[i];
-	if (table && now_ns - table->read_ns < TABLE_AGE_NS)
+	if (table && now_ns - table->read_ns < AGE_NS)
 		return table->entries;
 	if (!table)
 		table = &image->tables[image->next_table++ % TABLES];
 	if (!table->entries)
-		table->entries = g_malloc(get_cluster_size(image));
+		table->entries = allocate(image, get_table_size(image));
 	table->offset = 0;
-	if (!vms_file_source_read(&image->file, offset, table->entries, get_cluster_size(image)))
+	if (!table->entries ||
+	    !vms_file_source_read(&image->file, offset, table->entries, get_table_size(image)))
 		return NULL;
 	table->offset = offset;
 	table->read_ns = now_ns;
@@ -112,8 +139,11 @@ static bool find_entry(struct image *image, uint64_t offset, uint64_t *ret)
 {
 	const unsigned l2_bits = image->cluster_bits - 3;
 	const uint64_t cluster = offset >> image->cluster_bits;
+	const uint64_t in_table = (cluster & ((UINT64_C(1) << l2_bits) - 1)) * sizeof(*ret);
 	uint64_t l1;
 	*ret = 0;
+	if (!vms_budget_step(image->budget, LOOKUP_STEPS))
+		return false;
 	if (cluster >> l2_bits >= image->n_l1)
 		return true;
 	if (!vms_file_source_read(&image->file,
@@ -123,22 +153,23 @@ static bool find_entry(struct image *image, uint64_t offset, uint64_t *ret)
 	l1 = GUINT64_FROM_BE(l1) & OFFSET_MASK;
 	if (l1 == 0)
 		return true;
-	const uint64_t *table = get_table(image, l1);
+	const size_t size = get_table_size(image);
+	const uint64_t *table = get_table(image, l1 + in_table / size * size);
 	if (table)
-		*ret = GUINT64_FROM_BE(table[cluster & ((UINT64_C(1) << l2_bits) - 1)]);
+		*ret = GUINT64_FROM_BE(table[in_table % size / sizeof(*ret)]);
 	return table;
 }
 
 /* ---- compressed clusters ---------------------------------------------- */
 
 /* Decompresses bytes without a header, until the cluster is full. */
-static bool inflate_cluster(struct image *image, uint8_t *packed, size_t size)
+static bool inflate_cluster(uint8_t *packed, size_t size, uint8_t *ret, size_t ret_size)
 {
 	z_stream stream = {
 		.next_in = packed,
 		.avail_in = (uInt)size,
-		.next_out = image->cluster,
-		.avail_out = (uInt)get_cluster_size(image),
+		.next_out = ret,
+		.avail_out = (uInt)ret_size,
 	};
 	if (inflateInit2(&stream, -12) != Z_OK)
 		return false;
@@ -148,11 +179,11 @@ static bool inflate_cluster(struct image *image, uint8_t *packed, size_t size)
 	return is_full;
 }
 
-static bool unpack_zstd(struct image *image, const uint8_t *packed, size_t size)
+static bool unpack_zstd(const uint8_t *packed, size_t size, uint8_t *ret, size_t ret_size)
 {
 	ZSTD_DStream *stream = ZSTD_createDStream();
 	ZSTD_inBuffer in = { packed, size, 0 };
-	ZSTD_outBuffer out = { image->cluster, get_cluster_size(image), 0 };
+	ZSTD_outBuffer out = { ret, ret_size, 0 };
 	size_t before = SIZE_MAX;
 	/* It may be followed by bytes that mean nothing, so it is read until the cluster is full.
 	 */
@@ -165,27 +196,49 @@ static bool unpack_zstd(struct image *image, const uint8_t *packed, size_t size)
 	return out.pos == out.size;
 }
 
-static bool read_compressed(struct image *image, uint64_t entry)
+/* Reads and decompresses the cluster at an offset of the file, of at most `size` bytes there. */
+static bool unpack_cluster(struct image *image, uint64_t offset, size_t size, uint8_t *ret)
+{
+	const size_t full = get_cluster_size(image);
+	g_autofree uint8_t *packed = g_malloc(size);
+	return vms_budget_step(image->budget, VMS_STEPS_OF_DECOMPRESSING(full + size)) &&
+	       vms_file_source_read(&image->file, offset, packed, size) &&
+	       (image->is_zstd ? unpack_zstd(packed, size, ret, full)
+			       : inflate_cluster(packed, size, ret, full));
+}
+
+/*
+ * Returns where a cluster is to be decompressed to: in the place of the one that was so before the
+ * others. NULL if there is no memory even for one.
+ */
+static struct cluster *choose_place(struct image *image)
+{
+	struct cluster *place = &image->clusters[image->next_cluster++ % CLUSTERS];
+	if (!place->bytes)
+		place->bytes = allocate(image, get_cluster_size(image));
+	return place->bytes ? place : image->clusters[0].bytes ? &image->clusters[0] : NULL;
+}
+
+/* Returns the bytes of a compressed cluster, until the next call. NULL if they are not there. */
+static const uint8_t *get_compressed(struct image *image, uint64_t entry)
 {
 	const unsigned bits = 62 - (image->cluster_bits - 8);
 	const uint64_t offset = entry & ((UINT64_C(1) << bits) - 1);
 	const uint64_t sectors = (entry & (IS_COMPRESSED - 1)) >> bits;
-	uint64_t size = (sectors + 1) * 512 - offset % 512;
-	if (image->cluster_offset == offset)
-		return true;
-	image->cluster_offset = UINT64_MAX;
-	if (offset >= image->file.size)
-		return false;
-	size = MIN(size, image->file.size - offset);
-	if (!image->cluster)
-		image->cluster = g_malloc(get_cluster_size(image));
-	g_autofree uint8_t *packed = g_malloc(size);
-	if (!vms_file_source_read(&image->file, offset, packed, size) ||
-	    !(image->is_zstd ? unpack_zstd(image, packed, size)
-			     : inflate_cluster(image, packed, size)))
-		return false;
-	image->cluster_offset = offset;
-	return true;
+	const uint64_t size = (sectors + 1) * 512 - offset % 512, now_ns = vms_clock_now_ns();
+	for (unsigned i = 0; i < CLUSTERS; i++)
+		if (image->clusters[i].offset == offset &&
+		    now_ns - image->clusters[i].read_ns < AGE_NS)
+			return image->clusters[i].bytes;
+	struct cluster *place = offset < image->file.size ? choose_place(image) : NULL;
+	if (!place)
+		return NULL;
+	place->offset = UINT64_MAX;
+	if (!unpack_cluster(image, offset, MIN(size, image->file.size - offset), place->bytes))
+		return NULL;
+	place->offset = offset;
+	place->read_ns = now_ns;
+	return place->bytes;
 }
 
 /* ---- reading ---------------------------------------------------------- */
@@ -197,7 +250,7 @@ static bool read_backing(const struct image *image, uint64_t offset, uint8_t *to
 				       ? MIN(size, image->backing.size - offset)
 				       : 0;
 	memset(to + there, 0, size - there);
-	return there == 0 || vms_file_source_read(&image->backing, offset, to, there);
+	return there == 0 || vms_file_source_read_part(&image->backing, offset, to, there);
 }
 
 /* Reads bytes of one cluster. */
@@ -208,17 +261,17 @@ static bool read_cluster(struct image *image, uint64_t offset, uint8_t *to, size
 	if (!find_entry(image, offset, &entry))
 		return false;
 	if (entry & IS_COMPRESSED) {
-		if (!read_compressed(image, entry))
-			return false;
-		memcpy(to, image->cluster + inside, size);
-		return true;
+		const uint8_t *bytes = get_compressed(image, entry);
+		if (bytes)
+			memcpy(to, bytes + inside, size);
+		return bytes;
 	}
 	const uint64_t place = entry & OFFSET_MASK;
 	if (entry & READS_AS_ZEROS) {
 		memset(to, 0, size);
 		return true;
 	}
-	return place ? vms_file_source_read(&image->file, place + inside, to, size)
+	return place ? vms_file_source_read_part(&image->file, place + inside, to, size)
 		     : read_backing(image, offset, to, size);
 }
 
@@ -244,7 +297,9 @@ static void free_image(void *data)
 	struct image *image = data;
 	for (unsigned i = 0; i < TABLES; i++)
 		g_free(image->tables[i].entries);
-	g_free(image->cluster);
+	for (unsigned i = 0; i < CLUSTERS; i++)
+		g_free(image->clusters[i].bytes);
+	vms_budget_give_back(image->budget, VMS_BUDGET_BYTES, image->bytes);
 	vms_file_source_clear(&image->backing);
 	vms_file_source_clear(&image->file);
 	g_free(image);
@@ -277,7 +332,9 @@ bool vms_qcow2_open(const struct vms_file_source *file, const struct vms_file_so
 	struct image *image = g_new0(struct image, 1);
 	image->file = *file;
 	image->backing = *backing;
-	image->cluster_offset = UINT64_MAX;
+	image->budget = file->budget;
+	for (unsigned i = 0; i < CLUSTERS; i++)
+		image->clusters[i].offset = UINT64_MAX;
 	const bool is_image = read_header(file, header);
 	const char *obstacle = is_image ? find_obstacle(header) : NULL;
 	image->cluster_bits = get_u32(header, 20);
@@ -297,6 +354,7 @@ bool vms_qcow2_open(const struct vms_file_source *file, const struct vms_file_so
 			.read = read_disk,
 			.free = free_image,
 			.data = image,
+			.budget = image->budget,
 		};
 		return true;
 	}

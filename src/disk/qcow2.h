@@ -20,7 +20,7 @@ char *vms_qcow2_backing(const struct vms_file_source *file);
 /*
  * Makes a source of the disk in an image. Takes `file` and `backing`, which has a `read` of NULL if
  * there is none, also if it fails. Errors: MALFORMED, UNSUPPORTED (encrypted, data elsewhere,
- * subclusters).
+ * subclusters). It is read on the budget of `file`, which should be that of `backing`, too.
  */
 bool vms_qcow2_open(const struct vms_file_source *file, const struct vms_file_source *backing,
 		    struct vms_file_source *ret, GError **error);

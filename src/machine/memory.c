@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/budget.h"
 #include "base/text.h"
 #include "machine/engine.h"
-#include "base/budget.h"
 #include "machine/memory-private.h"
 #include <string.h>
 
@@ -48,6 +48,7 @@ struct vms_memory {
 	struct vms_budget *budget; /* NULL: reading is free */
 	const struct vms_arch *arch;
 	int vcpu; /* whose epochs count, or VMS_ALL_VCPUS */
+	bool is_urgent;
 	size_t block_size;
 	struct vms_regs regs;
 	struct cached_walk walks[CACHE_WALKS];
@@ -210,6 +211,16 @@ void vms_memory_free(struct vms_memory *memory)
 	vms_machine_unref(memory->machine);
 	vms_budget_unref(memory->budget);
 	g_free(memory);
+}
+
+void vms_memory_set_urgent(struct vms_memory *memory)
+{
+	memory->is_urgent = true;
+}
+
+bool vms_memory_is_urgent(const struct vms_memory *memory)
+{
+	return memory->is_urgent;
 }
 
 void vms_memory_set_vcpu(struct vms_memory *memory, int vcpu)

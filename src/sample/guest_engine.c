@@ -205,7 +205,7 @@ static void *follow_guest(void *data)
 			const uint64_t end_ns = vms_clock_now_ns();
 			tasks_ns = end_ns + MAX(TASKS_NS, (end_ns - begin_ns) * TASKS_SHARE);
 		}
-		if (begin_ns >= files_ns) {
+		if (begin_ns >= files_ns || vms_run_lacks_files(engine->run)) {
 			vms_run_read_files(engine->run);
 			files_ns = begin_ns + FILES_NS;
 		}

@@ -49,6 +49,8 @@ struct vms_guest_waits *vms_guest_waits_new(struct vms_run *run)
 	waits->threads = make_threads();
 	waits->memory = vms_memory_new(run->options.machine, &no_regs);
 	waits->late_memory = vms_memory_new(run->options.machine, &no_regs);
+	vms_memory_set_urgent(waits->memory);
+	vms_memory_set_urgent(waits->late_memory);
 	waits->record = g_new0(struct vms_sample_record, 1);
 	waits->copy = g_new0(struct vms_user_copy, 1);
 	return waits;

@@ -139,6 +139,8 @@ static void watch_run(struct vms_sample_report *report, uint64_t *modules_ns)
 		*modules_ns = elapsed_ns;
 		vms_run_refresh_guest(report->run);
 		vms_run_read_files(report->run);
+	} else if (vms_run_lacks_files(report->run)) {
+		vms_run_read_files(report->run);
 	}
 	g_mutex_lock(&report->lock);
 

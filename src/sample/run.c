@@ -222,6 +222,8 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint6
 		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
 				   &sampler->copies[i], &record->stack);
 		vms_capture_note_code(run->options.guest, &record->stack);
+		if (record->stack.end == VMS_WALK_NO_TABLE)
+			g_atomic_int_set(&run->lacks_files, 1);
 		if (keep_sample(run, samples, record, begin_ns, held_ns) &&
 		    has_unnamed_code(run->options.guest, &record->stack))
 			g_atomic_int_set(&run->unnamed, 1);
@@ -421,6 +423,8 @@ static bool init_sampler(struct vms_sampler *sampler, struct vms_run *run, int v
 	sampler->memory = vms_memory_new(run->options.machine, &no_regs);
 	vms_memory_set_vcpu(sampler->memory, vcpu);
 	sampler->late_memory = vms_memory_new(run->options.machine, &no_regs);
+	vms_memory_set_urgent(sampler->memory);
+	vms_memory_set_urgent(sampler->late_memory);
 	sampler->records = g_new0(struct vms_sample_record, sampler->n);
 	sampler->copies = g_new0(struct vms_user_copy, sampler->n);
 	sampler->outcomes = g_new0(int, sampler->n);
@@ -626,6 +630,12 @@ void vms_run_read_files(struct vms_run *run)
 {
 	/* As a reader: sampling threads continue, and no thread exchanges the guest. */
 	g_rw_lock_reader_lock(&run->guest_lock);
+	g_atomic_int_set(&run->lacks_files, 0);
 	vms_guest_read_files(run->options.guest);
 	g_rw_lock_reader_unlock(&run->guest_lock);
+}
+
+bool vms_run_lacks_files(const struct vms_run *run)
+{
+	return g_atomic_int_get(&run->lacks_files);
 }

@@ -10,6 +10,9 @@
 #define PAUSE_MAX_NS (64 * PAUSE_NS)
 /* Bytes of tables that were replaced, which stay: names of them are in use. */
 #define REPLACED_LIMIT (16u << 20)
+/* Bytes that are fetched before and behind what was missing: unwind tables lie together. */
+#define FETCH_BEFORE (128u << 10)
+#define FETCH_BEHIND (512u << 10)
 
 struct vms_binary {
 	gatomicrefcount refs;
@@ -25,9 +28,12 @@ struct vms_binary {
 	bool is_missing; /* a part of what was looked for */
 	bool is_awaited; /* a server looks for its symbols */
 	uint64_t next_ns, pause_ns;
+	uint64_t fetch_ns, fetch_pause_ns;   /* as those, of what vms_binary_fetch brings */
 	GPtrArray *old_elfs, *old_functions; /* what was replaced */
 	size_t old_bytes;
-	GMutex lock; /* held for one read, so that stacks do not wait for functions; guards: */
+	guint64 wanted; /* atomic: offset of what was missing last for vms_binary_read_now; 0:
+			   nothing */
+	GMutex lock;	/* held for one read, so that stacks do not wait for functions; guards: */
 	struct vms_file_source source;
 	struct vms_file_source copy; /* of this host; empty if there is none */
 	struct vms_budget *copy_budget;
@@ -79,6 +85,21 @@ static struct vms_file_source noting_source(struct vms_binary *binary)
 	};
 }
 
+static bool read_now(void *data, uint64_t offset, void *buf, size_t size)
+{
+	return vms_binary_read_now(data, offset, buf, size);
+}
+
+static struct vms_file_source now_source(struct vms_binary *binary)
+{
+	return (struct vms_file_source) {
+		.size = binary->size,
+		.read = read_now,
+		.data = binary,
+		.budget = binary->budget,
+	};
+}
+
 static void free_elf(void *data)
 {
 	struct vms_elf_image *elf = data;
@@ -93,11 +114,10 @@ static void unref_table(void *data)
 }
 
 /* Reads the headers. NULL if it is no ELF file or its begin is missing. */
-static struct vms_elf_image *read_elf(struct vms_binary *binary, GError **error)
+static struct vms_elf_image *read_elf(const struct vms_file_source *source, GError **error)
 {
-	const struct vms_file_source source = noting_source(binary);
 	struct vms_elf_image *elf = g_new(struct vms_elf_image, 1);
-	if (vms_elf_image_read(&source, elf, error))
+	if (vms_elf_image_read(source, elf, error))
 		return elf;
 	g_free(elf);
 	return NULL;
@@ -188,7 +208,8 @@ struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source
 	binary->pause_ns = PAUSE_NS;
 	binary->old_elfs = g_ptr_array_new_with_free_func(free_elf);
 	binary->old_functions = g_ptr_array_new_with_free_func(unref_table);
-	binary->elf = read_elf(binary, &failure);
+	const struct vms_file_source now = now_source(binary);
+	binary->elf = read_elf(&now, &failure);
 	if (binary->elf && !vms_binary_keep_bytes(binary, count_elf_bytes(binary->elf)))
 		g_clear_pointer(&binary->elf, free_elf);
 	else if (!binary->elf)
@@ -233,7 +254,8 @@ void vms_binary_set_debug_files(struct vms_binary *binary, struct vms_debug_file
 	binary->debug_files = vms_debug_files_ref(files);
 	/* The section headers are at the end of a file, and often not in memory. */
 	if (binary->elf && binary->elf->n_sections == 0) {
-		struct vms_elf_image *elf = read_elf(binary, NULL);
+		const struct vms_file_source now = now_source(binary);
+		struct vms_elf_image *elf = read_elf(&now, NULL);
 		if (elf) {
 			free_elf(binary->elf);
 			binary->elf = elf;
@@ -272,12 +294,52 @@ const char *vms_binary_build_id(const struct vms_binary *binary)
 	return elf && elf->build_id[0] ? elf->build_id : NULL;
 }
 
+/* ---- headers ---------------------------------------------------------- */
+
+/* True if headers tell more than those that are known: where the unwind tables are, too. */
+static bool is_more(const struct vms_binary *binary, const struct vms_elf_image *elf)
+{
+	return !binary->elf || elf->n_sections > binary->elf->n_sections;
+}
+
+/* Puts other headers in the place of those that are known. Takes them. The caller holds `reading`.
+ */
+static void replace_elf(struct vms_binary *binary, struct vms_elf_image *elf)
+{
+	if (binary->elf) {
+		binary->old_bytes += count_elf_bytes(binary->elf);
+		g_ptr_array_add(binary->old_elfs, binary->elf);
+	}
+	__atomic_store_n(&binary->elf, elf, __ATOMIC_RELEASE);
+}
+
+/* Reads headers that were missing. The caller holds `reading`. */
+static void complete_headers(struct vms_binary *binary)
+{
+	const struct vms_file_source source = noting_source(binary);
+	if ((binary->elf && binary->elf->n_sections > 0) || !vms_binary_has_room(binary))
+		return;
+	struct vms_elf_image *elf = read_elf(&source, NULL);
+	if (elf && is_more(binary, elf))
+		replace_elf(binary, elf);
+	else
+		free_elf(elf);
+}
+
+void vms_binary_read_headers(struct vms_binary *binary)
+{
+	g_mutex_lock(&binary->reading);
+	complete_headers(binary);
+	g_mutex_unlock(&binary->reading);
+}
+
 /* ---- functions -------------------------------------------------------- */
 
 struct vms_symbol_table *vms_binary_functions(struct vms_binary *binary)
 {
 	g_mutex_lock(&binary->reading);
 	if (!binary->functions) {
+		complete_headers(binary);
 		__atomic_store_n(&binary->functions, read_all_functions(binary, binary->elf),
 				 __ATOMIC_RELEASE);
 		binary->next_ns = vms_clock_now_ns() + binary->pause_ns;
@@ -299,24 +361,15 @@ static void replace_functions(struct vms_binary *binary, struct vms_elf_image *e
 	binary->old_bytes += sizeof(*elf) + vms_symbol_table_bytes(binary->functions);
 	g_ptr_array_add(binary->old_functions, binary->functions);
 	__atomic_store_n(&binary->functions, functions, __ATOMIC_RELEASE);
-	if (binary->elf) {
-		binary->old_bytes += count_elf_bytes(binary->elf);
-		g_ptr_array_add(binary->old_elfs, binary->elf);
-	}
-	__atomic_store_n(&binary->elf, elf, __ATOMIC_RELEASE);
-}
-
-/* True if headers tell more than those that are known: where the unwind tables are, too. */
-static bool is_more(const struct vms_binary *binary, const struct vms_elf_image *elf)
-{
-	return !binary->elf || elf->n_sections > binary->elf->n_sections;
+	replace_elf(binary, elf);
 }
 
 /* Reads all anew. True if that is more than was known. The caller holds `reading`. */
 static bool read_again(struct vms_binary *binary)
 {
 	binary->is_missing = false;
-	struct vms_elf_image *elf = read_elf(binary, NULL);
+	const struct vms_file_source source = noting_source(binary);
+	struct vms_elf_image *elf = read_elf(&source, NULL);
 	struct vms_symbol_table *functions = elf ? read_all_functions(binary, elf) : NULL;
 	if (functions &&
 	    (is_more(binary, elf) ||
@@ -366,7 +419,7 @@ void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_
 	return binary->attachment;
 }
 
-bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)
+static bool read_locked(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)
 {
 	g_mutex_lock(&binary->lock);
 	const bool read = read_either(binary, offset, buf, size);
@@ -374,16 +427,76 @@ bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size
 	return read;
 }
 
+bool vms_binary_read_now(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)
+{
+	const bool read = read_locked(binary, offset, buf, size);
+	if (!read && binary->source.fetch && offset < binary->size)
+		__atomic_store_n(&binary->wanted, offset + 1, __ATOMIC_RELAXED);
+	return read;
+}
+
+/* The source is asked without the lock: others read meanwhile. */
+static bool read_waiting(void *data, uint64_t offset, void *buf, size_t size)
+{
+	struct vms_binary *binary = data;
+	const struct vms_file_source *source = &binary->source;
+	return read_locked(binary, offset, buf, size) ||
+	       (source->fetch && source->fetch(source->data, offset, size) &&
+		read_locked(binary, offset, buf, size));
+}
+
+bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size)
+{
+	if (offset > binary->size || size > binary->size - offset)
+		return false;
+	for (uint8_t *to = buf; size > 0;) {
+		const size_t part = MIN(size, VMS_FILE_FETCH);
+		if (!read_waiting(binary, offset, to, part))
+			return false;
+		to += part;
+		offset += part;
+		size -= part;
+	}
+	return true;
+}
+
 size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,
 			       size_t size, uint8_t *has, uint64_t *first)
 {
-	const struct vms_file_source either = {
+	const struct vms_file_source source = {
 		.size = binary->size,
-		.read = read_either,
+		.read = read_waiting,
 		.data = binary,
 	};
-	g_mutex_lock(&binary->lock);
-	const size_t missing = vms_file_source_read_present(&either, offset, buf, size, has, first);
-	g_mutex_unlock(&binary->lock);
-	return missing;
+	return vms_file_source_read_present(&source, offset, buf, size, has, first);
+}
+
+/* Fetches what lies around an offset. True if something came. */
+static bool fetch_around(struct vms_binary *binary, uint64_t offset)
+{
+	const struct vms_file_source *source = &binary->source;
+	const uint64_t begin = offset - MIN(offset, FETCH_BEFORE);
+	const uint64_t end = MIN(binary->size, offset + FETCH_BEHIND);
+	bool came = false;
+	for (uint64_t at = begin; at < end; at += VMS_FILE_FETCH)
+		came |= source->fetch(source->data, at, MIN(end - at, VMS_FILE_FETCH));
+	return came;
+}
+
+bool vms_binary_fetch(struct vms_binary *binary)
+{
+	const uint64_t wanted = __atomic_exchange_n(&binary->wanted, 0, __ATOMIC_RELAXED);
+	bool came = false;
+	if (wanted == 0)
+		return false;
+	g_mutex_lock(&binary->reading);
+	const uint64_t now_ns = vms_clock_now_ns();
+	if (now_ns >= binary->fetch_ns) {
+		came = fetch_around(binary, wanted - 1);
+		binary->fetch_pause_ns =
+			came ? 0 : MIN(MAX(2 * binary->fetch_pause_ns, PAUSE_NS), PAUSE_MAX_NS);
+		binary->fetch_ns = now_ns + binary->fetch_pause_ns;
+	}
+	g_mutex_unlock(&binary->reading);
+	return came;
 }

@@ -16,7 +16,7 @@ typedef struct vms_binary vms_binary;
 /*
  * Makes a binary. `path` is for messages, and copied. Takes the source. A part of the source's
  * budget pays for all that is read and kept. When that is used up, the binary has what was read
- * until then.
+ * until then. Headers that must be waited for are read later.
  */
 struct vms_binary *vms_binary_new(const char *path, const struct vms_file_source *source);
 struct vms_binary *vms_binary_ref(struct vms_binary *binary);
@@ -48,6 +48,9 @@ const struct vms_elf_image *vms_binary_elf(const struct vms_binary *binary);
 /* Returns its build id in hexadecimal digits, or NULL if it is not known. */
 const char *vms_binary_build_id(const struct vms_binary *binary);
 
+/* Reads headers that were missing when it was made, and waits for them. */
+void vms_binary_read_headers(struct vms_binary *binary);
+
 /*
  * Returns its functions by their offsets in the file. They are read by the first call, which takes
  * milliseconds. The table may be empty. The binary owns it, even when it has read a better one.
@@ -71,7 +74,17 @@ bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns);
 void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
 			    void (*free)(void *attachment));
 
-/* As the functions of these names in file_source.h. */
+/*
+ * As the functions of these names in file_source.h, but what is missing is fetched: they may wait
+ * for a disk.
+ */
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
 size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,
 			       size_t size, uint8_t *has, uint64_t *first);
+/* Reads without waiting for a disk. What is missing is noted for vms_binary_fetch. */
+bool vms_binary_read_now(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
+/*
+ * Fetches what vms_binary_read_now has not found, and what lies around it. Waits for it. True if
+ * something came; ever more rarely tried while nothing does.
+ */
+bool vms_binary_fetch(struct vms_binary *binary);

@@ -24,12 +24,20 @@ static bool has_name(const char *symbol, const char *name)
 	       (symbol[size] == '\0' || strcmp(symbol + size, SUFFIX) == 0);
 }
 
-bool vms_go_stack_end(struct vms_binary *binary, uint64_t offset, enum vms_walk_end *end)
+bool vms_go_stack_end(struct vms_binary *binary, uint64_t offset, bool waits,
+		      enum vms_walk_end *end)
 {
 	const struct vms_elf_image *elf = vms_binary_elf(binary);
 	struct vms_symbol symbol;
-	if (!elf || !vms_go_has_functions(elf) ||
-	    !vms_symbol_table_find(vms_binary_functions(binary), offset, &symbol))
+	if (!elf || !vms_go_has_functions(elf))
+		return false;
+	struct vms_symbol_table *table =
+		waits ? vms_binary_functions(binary) : vms_binary_known_functions(binary);
+	if (!table) {
+		*end = VMS_WALK_NO_TABLE;
+		return true;
+	}
+	if (!vms_symbol_table_find(table, offset, &symbol))
 		return false;
 	for (size_t i = 0; i < G_N_ELEMENTS(functions); i++)
 		if (has_name(symbol.name, functions[i].name)) {

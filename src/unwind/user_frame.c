@@ -91,11 +91,13 @@ static uint64_t get_offset(const struct vms_mapping *mapping, uint64_t va)
 
 bool vms_read_user_code(const struct vms_cursor *cursor, uint64_t va, void *buf, size_t size)
 {
+	bool (*read)(struct vms_binary *, uint64_t, void *, size_t) =
+		vms_memory_is_urgent(cursor->memory) ? vms_binary_read_now : vms_binary_read;
 	for (unsigned i = 0; i < VMS_CURSOR_MAPPINGS; i++) {
 		const struct vms_mapping *mapping = &cursor->mappings[i];
 		if (mapping->binary && va >= mapping->start && va < mapping->end &&
 		    size <= mapping->end - va)
-			return vms_binary_read(mapping->binary, get_offset(mapping, va), buf, size);
+			return read(mapping->binary, get_offset(mapping, va), buf, size);
 	}
 	return false;
 }
@@ -320,15 +322,17 @@ bool vms_step_user_frame(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	const struct user_arch *user = find_arch(cursor->arch);
 	const uint64_t pc = cursor->regs.value[cursor->arch->pc] - cursor->is_return;
+	const bool waits = !vms_memory_is_urgent(cursor->memory);
 	struct vms_cfi_row row;
 	cursor->is_after_signal = false;
 	if (!cursor->process || !user)
 		return vms_step_frame_pointer(cursor, end);
 	const struct vms_mapping *mapping = find_mapping(cursor, pc);
 	const enum vms_cfi_result result =
-		mapping && mapping->binary ? vms_user_tables_find(mapping->binary, cursor->arch,
-								  get_offset(mapping, pc), &row)
-					   : VMS_CFI_NONE;
+		mapping && mapping->binary
+			? vms_user_tables_find(mapping->binary, cursor->arch,
+					       get_offset(mapping, pc), waits, &row)
+			: VMS_CFI_NONE;
 	if (result == VMS_CFI_FOUND)
 		return step_by_row(cursor, user, &row, end);
 	if (result == VMS_CFI_MISSING) {
@@ -338,7 +342,7 @@ bool vms_step_user_frame(struct vms_cursor *cursor, enum vms_walk_end *end)
 	if (mapping && is_in_trampoline(cursor, user, mapping))
 		return step_signal(cursor, user, end);
 	if (mapping && mapping->binary &&
-	    vms_go_stack_end(mapping->binary, get_offset(mapping, pc), end))
+	    vms_go_stack_end(mapping->binary, get_offset(mapping, pc), waits, end))
 		return false;
 	return step_without_table(cursor, user, end);
 }

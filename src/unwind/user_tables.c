@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <vmscope/log.h>
 
+#define FETCHES_LIMIT 16 /* of parts of one file, to find a row */
+
 /* What is kept with a binary. */
 struct tables {
 	struct vms_binary *binary; /* which owns this */
@@ -19,7 +21,7 @@ static bool read_binary(void *data, uint64_t va, void *buf, size_t size)
 	uint64_t offset;
 	if (!vms_elf_image_offset(vms_binary_elf(tables->binary), va, &offset))
 		return false;
-	if (vms_binary_read(tables->binary, offset, buf, size))
+	if (vms_binary_read_now(tables->binary, offset, buf, size))
 		return true;
 	tables->missing = offset;
 	return false;
@@ -87,22 +89,34 @@ static enum vms_cfi_result find_row(struct vms_binary *binary, struct tables *ta
 	return result;
 }
 
-enum vms_cfi_result vms_user_tables_find(struct vms_binary *binary, const struct vms_arch *arch,
-					 uint64_t offset, struct vms_cfi_row *ret)
+/* Finds a row without waiting. */
+static enum vms_cfi_result find_now(struct vms_binary *binary, const struct vms_arch *arch,
+				    uint64_t offset, struct vms_cfi_row *ret)
 {
 	const struct vms_elf_image *elf = vms_binary_elf(binary);
 	uint8_t begin;
 	uint64_t va;
 	/* A file that was cut since it was mapped has lost its tables. */
-	if (!elf && !vms_binary_read(binary, 0, &begin, sizeof(begin)))
+	if (!elf && !vms_binary_read_now(binary, 0, &begin, sizeof(begin)))
 		return VMS_CFI_MISSING;
 	if (!elf || !is_of_arch(elf, arch) || !vms_elf_image_code_address(elf, offset, &va))
 		return VMS_CFI_NONE;
 	struct tables *tables = vms_binary_attachment(binary, make_tables, free_tables);
 	if (!tables)
 		return VMS_CFI_NONE;
-	const enum vms_cfi_result result = find_row(binary, tables, va, ret);
-	if (result == VMS_CFI_MISSING)
-		tell_missing(tables);
+	return find_row(binary, tables, va, ret);
+}
+
+enum vms_cfi_result vms_user_tables_find(struct vms_binary *binary, const struct vms_arch *arch,
+					 uint64_t offset, bool waits, struct vms_cfi_row *ret)
+{
+	enum vms_cfi_result result = find_now(binary, arch, offset, ret);
+	for (unsigned i = 0; result == VMS_CFI_MISSING && waits && i < FETCHES_LIMIT; i++) {
+		if (!vms_binary_fetch(binary))
+			break;
+		result = find_now(binary, arch, offset, ret);
+	}
+	if (result == VMS_CFI_MISSING && vms_binary_elf(binary))
+		tell_missing(vms_binary_attachment(binary, make_tables, free_tables));
 	return result;
 }

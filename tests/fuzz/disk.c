@@ -20,6 +20,7 @@ enum { PARTITIONS, FILE_SYSTEM, IMAGE, IMAGE_ON_ITSELF, VOLUMES, N_KINDS };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Makes a disk on the budget of the input. */
 static struct vms_file_source make_disk(struct vms_bytes input)
 {
 	uint8_t *disk = g_malloc0(DISK_SIZE);
@@ -34,7 +35,9 @@ static struct vms_file_source make_disk(struct vms_bytes input)
 			break;
 		memcpy(disk + offset, part.data, n);
 	}
-	return vms_file_source_of_memory(disk, DISK_SIZE);
+	struct vms_file_source source = vms_file_source_of_memory(disk, DISK_SIZE);
+	source.budget = input.budget;
+	return source;
 }
 
 /* Reads a few places of a file or a disk. */
@@ -49,13 +52,13 @@ static void read_some(const struct vms_file_source *source)
 
 static void read_file_system(const struct vms_file_source *disk, uint64_t offset, uint64_t size)
 {
-	struct vms_file_source file;
+	struct vms_ext4_file file;
 	struct vms_ext4 *fs = vms_ext4_open(disk, offset, size, NULL);
 	for (uint64_t i = 0; fs && i < INODES; i++) {
 		if (!vms_ext4_open_file(fs, i, &file, NULL))
 			continue;
-		read_some(&file);
-		vms_file_source_clear(&file);
+		read_some(&file.source);
+		vms_file_source_clear(&file.source);
 	}
 	vms_ext4_free(fs);
 }
@@ -95,20 +98,18 @@ static void read_volumes(const struct vms_file_source *disk)
 	g_autoptr(GPtrArray) volumes = vms_lvm_list(lvm);
 	for (guint i = 0; i < volumes->len; i++) {
 		const struct vms_lvm_volume *volume = volumes->pdata[i];
-		g_assert_true((volume->obstacle != NULL) == (volume->source.read == NULL));
-		if (!volume->obstacle)
+		g_assert_true(!volume->obstacle || !volume->source.read);
+		if (volume->source.read)
 			read_some(&volume->source);
 	}
 	vms_lvm_free(lvm);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_kind(struct vms_bytes input, unsigned kind)
 {
-	const struct vms_bytes input = { data, size };
-	const unsigned kind = size > 0 ? data[0] % N_KINDS : PARTITIONS;
 	if (kind == IMAGE || kind == IMAGE_ON_ITSELF) {
 		read_image(input, kind == IMAGE_ON_ITSELF);
-		return 0;
+		return;
 	}
 	struct vms_file_source disk = make_disk(input);
 	if (kind == PARTITIONS)
@@ -118,5 +119,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		read_file_system(&disk, 0, disk.size);
 	vms_file_source_clear(&disk);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	g_autoptr(vms_budget) budget = vms_budget_new(NULL, NULL);
+	const struct vms_bytes input = { data, size, budget };
+	read_kind(input, size > 0 ? data[0] % N_KINDS : PARTITIONS);
 	return 0;
 }

@@ -4,12 +4,17 @@ import functools
 import lzma
 import pathlib
 import random
+import re
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from testbed import BUILD
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hostile"))
+import disks  # noqa: E402  pylint: disable=wrong-import-position
 
 TOOL = BUILD / "tests" / "tools" / "drives-tool"
 SIZE = 16 << 20
@@ -76,9 +81,8 @@ class Images:
                   for name in self.contents}
         return uuid.replace("-", ""), inodes
 
-    def read(self, uuid, inode, size, *images):
-        return subprocess.run(list(map(str, (TOOL, uuid, inode, size, *images))), capture_output=True,
-                              check=False)
+    def read(self, *words):
+        return subprocess.run(list(map(str, (TOOL, *words))), capture_output=True, check=False)
 
     def check(self, file_system, *images):
         uuid, inodes = self.identify(file_system)
@@ -202,6 +206,111 @@ class DiskImages(Images, unittest.TestCase):
         self.check(image, *self.write_disks((second, first)))
         first[area + end - 777:area + end - 767] = b"}" * 10
         self.refuse("none of the disks", image, *self.write_disks((second, first)))
+
+    def describe_volumes(self, volumes):
+        """The begin of a physical volume whose group has these volumes. Its extents of 1 MiB begin at 1 MiB."""
+        disk = disks.Disk()
+        text = (b'vg{id="x" seqno=1 extent_size=2048 physical_volumes{pv0{id="' + b"%032d" % 0 +
+                b'" pe_start=2048}}logical_volumes{' + volumes + b"}}")
+        disk.put_label(512, 0, [(4096, 65536)])
+        disk.put_area(4096, 512, len(text))
+        disk.put(4096 + 512, text)
+        return disk.content().ljust(MIB, b"\0")
+
+    @staticmethod
+    def describe_linear(name, status, first=0):
+        return (f'{name}{{status=[{status}] segment1{{start_extent=0 extent_count=16 type="striped" stripe_count=1 '
+                f'stripes=["pv0",{first}]}}}}').encode()
+
+    def test_thin_volume(self):
+        """The data of a pool look like a file system, but its blocks lie elsewhere."""
+        image = self.make_file_system("-t", "ext4")
+        thin = (b'root{status=["VISIBLE"] segment1{start_extent=0 extent_count=16 type="thin" thin_pool="pool" '
+                b'device_id=1}}pool{status=["VISIBLE"] segment1{start_extent=0 extent_count=16 type="thin-pool" '
+                b'metadata="pool_tmeta" pool="pool_tdata"}}')
+        for status in ('"READ", "WRITE"', '"READ", "VISIBLE"'):  # also one that only its use shows
+            disk, = self.write_disks([self.describe_volumes(thin + self.describe_linear("pool_tdata", status)) +
+                                      image.read_bytes()])
+            self.refuse("vg/root: it is a thin volume, which is not read", image, disk)
+        plain = self.describe_linear("pool_tdata", '"READ", "VISIBLE"')
+        self.check(image, *self.write_disks([self.describe_volumes(plain) + image.read_bytes()]))
+
+    def test_snapshot(self):
+        """The origin of a snapshot is read, but not where the snapshot keeps what was changed."""
+        image = self.make_file_system("-t", "ext4")
+        for origin, store in (("root", "snap"), ("snap", "root")):
+            text = (self.describe_linear("root", '"VISIBLE"') + self.describe_linear("snap", '"VISIBLE"', 16) +
+                    f'snapshot0{{status=["READ"] segment1{{type="snapshot" origin="{origin}" '
+                    f'cow_store="{store}"}}}}'.encode())
+            disk, = self.write_disks([self.describe_volumes(text) + image.read_bytes()])
+            if origin == "root":
+                self.check(image, disk)
+            else:
+                self.refuse("on none of the disks", image, disk)
+
+    # ---- copies of disks, and disks that cost those who read them
+
+    def test_copies(self):
+        """Of disks with the same UUID each can be read: who asks for a file chooses by its bytes."""
+        image = self.make_file_system("-t", "ext4")
+        changed = image.read_bytes().replace(b"line 12345\n", b"LINE 12345\n")
+        uuid, inodes = self.identify(image)
+        content = self.contents["text"]
+        other = content.replace(b"line 12345\n", b"LINE 12345\n")
+        text = self.describe_volumes(self.describe_linear("root", '"VISIBLE"'))
+        for begin in (b"", text):
+            paths = self.write_disks([begin + changed, begin + image.read_bytes()])
+            found = [self.read("-c", i, uuid, inodes["text"], len(content), *paths) for i in range(3)]
+            self.assertEqual({copy.stdout for copy in found[:2]}, {content, other})
+            self.assertIn(b"it has no more copies", found[2].stderr)
+
+    def test_hostile_disks(self):
+        """A disk that costs much costs nothing of another one, and what was left out is said."""
+        image = self.make_file_system("-t", "ext4")
+        uuid, inodes = self.identify(image)
+        content = self.contents["large"]
+        for kind, n in (("areas", 60), ("segments", 15), ("logical", 400), ("compressed", 400)):
+            hostile = self.folder / f"{kind}-{n}"
+            hostile.write_bytes(disks.KINDS[kind](n))
+            for options in ((), ("-j",)):
+                with self.subTest(kind, options=options):
+                    found = self.read(*options, uuid, inodes["large"], len(content), hostile, image)
+                    self.assertEqual((found.returncode, found.stdout == content), (0, True), found.stderr)
+                    self.assertIn(f"left out: the guest's disk {hostile}: more than", found.stderr.decode())
+
+    def test_many_blocks_with_extents(self):
+        """Only those of the blocks that are read are looked at; the budget ends a read of all."""
+        hostile = self.folder / "extents"
+        hostile.write_bytes(disks.make_extents(400))
+        size = 400 * 8 * 4096
+        found = self.read("-s", disks.UUID.hex(), 12, size, hostile)
+        self.assertEqual(found.returncode, 1)
+        self.assertIn("left out: the guest's disk", found.stderr.decode())
+        few = self.folder / "few"
+        few.write_bytes(disks.make_extents(8))
+        found = self.read(disks.UUID.hex(), 12, 8 * 8 * 4096, few)
+        self.assertEqual((found.returncode, len(found.stdout)), (0, 8 * 8 * 4096), found.stderr)
+
+    def test_steps(self):
+        """Twice as much costs at most twice as many steps and a little."""
+        for kind, n in (("areas", 2), ("segments", 2), ("logical", 20), ("compressed", 20), ("extents", 4)):
+            costs = []
+            for i in (n, 2 * n):
+                disk = self.folder / "doubled"
+                disk.write_bytes(disks.KINDS[kind](i))
+                found = self.read("-s", disks.UUID.hex(), 12, i * 8 * 4096, disk).stderr.decode()
+                costs.append(int(re.search(r"(\d+) steps", found)[1]))
+            with self.subTest(kind, costs=costs):
+                self.assertLess(costs[1], 2.2 * costs[0])
+
+    def test_in_a_jail(self):
+        image = self.make_file_system("-t", "ext4")
+        first, second = self.write_disks(self.make_physical_volumes(image))
+        uuid, inodes = self.identify(image)
+        for paths in ((image,), (second, first), (self.convert(image, "-c"),)):
+            for name, content in self.contents.items():
+                found = self.read("-j", uuid, inodes[name], len(content), *paths)
+                self.assertEqual((found.returncode, found.stderr, found.stdout == content), (0, b"", True))
 
     # ---- images
 

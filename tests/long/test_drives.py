@@ -2,8 +2,10 @@
 """What is not in a guest's memory of its files is read from its disk (images of all kinds:
 test_disk_images.py), while the guest uses it. The pages of a program are thrown out of memory."""
 import pathlib
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -11,6 +13,9 @@ import linux_guest
 from test_names import read_functions
 from testbed import GUESTS
 from vmscope_command import vmscope
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hostile"))
+import disks  # noqa: E402  pylint: disable=wrong-import-position
 
 PROGRAM = GUESTS / "workload"
 FUNCTION = "count_on_all"
@@ -129,6 +134,43 @@ class Drives(unittest.TestCase):
         found = self.symbol(pid)
         self.assertIn("says something else than the guest's memory", found.err)
         self.assertNotIn("[/mnt/disk/program]", found.out)
+
+    def test_hostile_disks(self):
+        """Disks that cost much are beside a good one: its names are all there, and no sample waits."""
+        for kind, n in (("areas", 240), ("compressed", 400)):
+            hostile = self.folder / kind
+            hostile.write_bytes(disks.KINDS[kind](n))
+            self.attach(hostile, "raw")
+            self.addCleanup(self.detach, kind)
+        self.check_disk(self.make_file_system("good", "-t", "ext4"))
+        run = vmscope("sample", "-t", "2", "--facts", "none", *self.guest.target)
+        samples, missed = (int(re.search(pattern, run.out)[1]) for pattern in
+                           (r"(\d+) samples", r"(\d+) missed"))
+        self.assertGreater(samples, 5 * missed, run.out)
+        self.assertRegex(run.out + run.err, r"the guest's disk \S*/(areas|compressed): more than")
+
+    def test_copy(self):
+        """A disk with the same UUID is plugged in first. Its program is another one."""
+        image = self.make_file_system("original", "-t", "ext4")
+        changed = self.folder / "copy"
+        changed.write_bytes(image.read_bytes().replace(FUNCTION.encode(), FUNCTION[:-3].encode() + b"XXX"))
+        run("/sbin/debugfs", "-w", "-R", "set_inode_field /program ctime 20200101", changed)
+        self.attach(changed, "raw")
+        self.addCleanup(self.detach, "copy")
+        self.check_disk(image)
+
+    def test_same_copies(self):
+        """Two disks that memory does not tell apart: what they have in common is read, and no more."""
+        image = self.make_file_system("one", "-t", "ext4")
+        other = self.folder / "other"
+        other.write_bytes(image.read_bytes())
+        self.attach(other, "raw")
+        self.addCleanup(self.detach, "other")
+        pid = self.check_disk(image)
+        content = image.read_bytes().replace(FUNCTION.encode(), FUNCTION[:-3].encode() + b"XXX")
+        other.write_bytes(content)
+        found = self.symbol(pid)
+        self.assertNotIn("XXX", found.out + found.err)
 
     def test_late(self):
         """Symbols that come into memory while a guest is sampled, and are on no disk that can be read."""

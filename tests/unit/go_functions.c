@@ -215,15 +215,15 @@ static void test_stack_end(void)
 	g_autoptr(GByteArray) table = encode_table(0xfffffff1, TEXT);
 	g_autoptr(vms_binary) binary = open_bytes(encode_file(table, 0));
 	for (uint64_t at = 0; at < END; at++) {
-		const bool ends = vms_go_stack_end(binary, TEXT_AT + at, &end);
+		const bool ends = vms_go_stack_end(binary, TEXT_AT + at, true, &end);
 		g_assert_cmpint(ends, ==, at >= 0x70 && at < 0x88);
 		if (ends)
 			g_assert_cmpint(end, ==, at < 0x80 ? VMS_WALK_ROOT : VMS_WALK_GOROUTINE);
 	}
-	g_assert_false(vms_go_stack_end(binary, TEXT_AT + TEXT_SIZE, &end));
+	g_assert_false(vms_go_stack_end(binary, TEXT_AT + TEXT_SIZE, true, &end));
 	put_at(table, 0, 0xfffffffa, 4); /* a table that is not understood */
 	g_autoptr(vms_binary) other = open_bytes(encode_file(table, 0));
-	g_assert_false(vms_go_stack_end(other, TEXT_AT + 0x80, &end));
+	g_assert_false(vms_go_stack_end(other, TEXT_AT + 0x80, true, &end));
 }
 
 int main(int argc, char **argv)

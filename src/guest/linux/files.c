@@ -25,6 +25,9 @@ struct noted {
 struct opened {
 	struct vms_cached_file file;
 	struct vms_binary *binary;
+	/* What is used for it: that of a copy of the file, or `binary`. NULL: it is not known yet.
+	 */
+	struct vms_binary *shared;
 };
 
 struct vms_linux_files {
@@ -36,7 +39,7 @@ struct vms_linux_files {
 	uint8_t *vdso; /* its bytes; NULL until it is first seen */
 	size_t vdso_size;
 	struct vms_jail *jail; /* reads functions of programs; NULL: they are read in place */
-	GMutex reading;	       /* guards all that follows */
+	GMutex reading;	       /* guards all that follows; never held for long */
 	GTree *by_inode; /* struct opened; no hash table: a guest could choose inode numbers */
 	struct vms_binary *vdso_binary;
 	struct vms_budget *budget; /* of the machine; NULL: the guest is not foreign */
@@ -65,6 +68,7 @@ static void free_opened(void *data)
 {
 	struct opened *opened = data;
 	vms_binary_unref(opened->binary);
+	vms_binary_unref(opened->shared);
 	g_free(opened);
 }
 
@@ -74,7 +78,7 @@ struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
 {
 	struct vms_linux_files *files = g_new0(struct vms_linux_files, 1);
 	files->cache = cache ? vms_page_cache_ref(cache) : NULL;
-	files->drives = cache ? vms_drives_new(vms_page_cache_process(cache)) : NULL;
+	files->drives = cache ? vms_drives_new(vms_page_cache_process(cache), budget) : NULL;
 	files->symbolizer = symbolizer;
 	files->budget = budget ? vms_budget_ref(budget) : NULL;
 	files->jail = vms_jail_new(budget, "the symbols of the guest's programs");
@@ -139,47 +143,98 @@ static bool have_same_bytes(struct vms_binary *a, struct vms_binary *b)
 	return true;
 }
 
-/* Returns the binary of a copy of the file, or `binary`. Takes `binary`. */
-static struct vms_binary *share_binary(struct vms_linux_files *files, struct vms_binary *binary)
+/* Finds what is known of a file, or notes that `binary` is it, and takes that. */
+static struct opened *note_opened(struct vms_linux_files *files, const struct vms_cached_file *file,
+				  struct vms_binary *binary)
+{
+	struct opened *known = g_tree_lookup(files->by_inode, file);
+	if (known) { /* another thread was quicker */
+		vms_binary_unref(binary);
+		return known;
+	}
+	struct opened *opened = g_new0(struct opened, 1);
+	opened->file = *file;
+	opened->binary = binary;
+	g_tree_insert(files->by_inode, &opened->file, opened);
+	return opened;
+}
+
+/* Opens a file, or finds it, without waiting for its bytes. Files are never forgotten. */
+static struct opened *find_or_open(struct vms_linux_files *files, const char *path,
+				   const struct vms_cached_file *file)
+{
+	g_mutex_lock(&files->reading);
+	struct opened *opened = g_tree_lookup(files->by_inode, file);
+	const bool has_room = g_tree_nnodes(files->by_inode) < (gint)OPEN_LIMIT;
+	g_mutex_unlock(&files->reading);
+	if (opened || !has_room)
+		return opened;
+	struct vms_binary *binary = open_binary(files, path, file);
+	g_mutex_lock(&files->reading);
+	opened = note_opened(files, file, binary);
+	g_mutex_unlock(&files->reading);
+	return opened;
+}
+
+/* Returns what was opened before with the same build id as `binary`, or notes that. A new
+ * reference. */
+static struct vms_binary *find_same(struct vms_linux_files *files, struct vms_binary *binary)
 {
 	const char *build_id = vms_binary_build_id(binary);
+	g_mutex_lock(&files->reading);
 	struct vms_binary *same = build_id ? g_tree_lookup(files->by_build_id, build_id) : NULL;
-	if (same && have_same_bytes(same, binary)) {
-		vms_binary_unref(binary);
-		return vms_binary_ref(same);
-	}
 	if (build_id && !same)
 		g_tree_insert(files->by_build_id, (char *)build_id, binary);
+	same = vms_binary_ref(same ?: binary);
+	g_mutex_unlock(&files->reading);
+	return same;
+}
+
+/* Finds out whether a file is a copy of another one. Waits for the bytes of both. */
+static void find_shared(struct vms_linux_files *files, struct opened *opened)
+{
+	vms_binary_read_headers(opened->binary);
+	struct vms_binary *same = find_same(files, opened->binary);
+	if (same != opened->binary && !have_same_bytes(same, opened->binary)) {
+		vms_binary_unref(same);
+		same = vms_binary_ref(opened->binary);
+	}
+	g_mutex_lock(&files->reading);
+	if (!opened->shared)
+		opened->shared = g_steal_pointer(&same);
+	g_mutex_unlock(&files->reading);
+	vms_binary_unref(same);
+}
+
+static struct vms_binary *get_binary(struct vms_linux_files *files, const struct opened *opened)
+{
+	g_mutex_lock(&files->reading);
+	struct vms_binary *binary = vms_binary_ref(opened->shared ?: opened->binary);
+	g_mutex_unlock(&files->reading);
 	return binary;
 }
 
-/* Returns the binary of a file, which files->by_inode owns, or NULL. */
-static struct vms_binary *find_or_open(struct vms_linux_files *files, const char *path,
-				       const struct vms_cached_file *file)
+/* As vms_linux_files_open, which waits. */
+static struct vms_binary *open_file(struct vms_linux_files *files, const char *path,
+				    struct vms_cached_file *file, bool waits)
 {
-	const struct opened *known = g_tree_lookup(files->by_inode, file);
-	if (known)
-		return known->binary;
-	if (g_tree_nnodes(files->by_inode) >= (gint)OPEN_LIMIT)
+	if (!files->cache || !vms_page_cache_identify(files->cache, file))
 		return NULL;
-	struct opened *opened = g_new(struct opened, 1);
-	opened->file = *file;
-	opened->binary = share_binary(files, open_binary(files, path, file));
-	g_tree_insert(files->by_inode, &opened->file, opened);
-	return opened->binary;
+	struct opened *opened = find_or_open(files, path, file);
+	if (!opened)
+		return NULL;
+	g_mutex_lock(&files->reading);
+	const bool is_new = !opened->shared;
+	g_mutex_unlock(&files->reading);
+	if (is_new && waits)
+		find_shared(files, opened);
+	return get_binary(files, opened);
 }
 
 struct vms_binary *vms_linux_files_open(struct vms_linux_files *files, const char *path,
 					struct vms_cached_file *file)
 {
-	if (!files->cache || !vms_page_cache_identify(files->cache, file))
-		return NULL;
-	g_mutex_lock(&files->reading);
-	struct vms_binary *binary = find_or_open(files, path, file);
-	if (binary)
-		vms_binary_ref(binary);
-	g_mutex_unlock(&files->reading);
-	return binary;
+	return open_file(files, path, file, true);
 }
 
 /* ---- noting and reading ----------------------------------------------- */
@@ -254,38 +309,42 @@ static struct vms_binary *open_vdso(struct vms_linux_files *files)
 	return binary;
 }
 
-struct refresh {
-	uint64_t now_ns, end_ns;
-};
-
-static gboolean refresh_opened(void *key, void *value, void *data)
+static gboolean add_binary(void *key, void *value, void *data)
 {
 	(void)key;
-	const struct refresh *refresh = data;
 	const struct opened *opened = value;
-	return vms_binary_refresh(opened->binary, refresh->now_ns) &&
-	       vms_clock_now_ns() >= refresh->end_ns;
+	g_ptr_array_add(data, vms_binary_ref(opened->binary));
+	return FALSE;
 }
 
-/* Reads the files again whose functions were not in memory, and may be now. */
+static void unref_binary(void *data)
+{
+	vms_binary_unref(data);
+}
+
+/* Reads the parts of files that were not in memory, and may be now, or are on the disk. */
 static void refresh_files(struct vms_linux_files *files)
 {
-	const uint64_t now_ns = vms_clock_now_ns();
-	struct refresh refresh = { now_ns, now_ns + REFRESH_NS };
+	g_autoptr(GPtrArray) binaries = g_ptr_array_new_with_free_func(unref_binary);
+	const uint64_t now_ns = vms_clock_now_ns(), end_ns = now_ns + REFRESH_NS;
 	g_mutex_lock(&files->reading);
-	g_tree_foreach(files->by_inode, refresh_opened, &refresh);
+	g_tree_foreach(files->by_inode, add_binary, binaries);
 	g_mutex_unlock(&files->reading);
+	for (guint i = 0; i < binaries->len && vms_clock_now_ns() < end_ns; i++) {
+		vms_binary_fetch(binaries->pdata[i]);
+		vms_binary_refresh(binaries->pdata[i], now_ns);
+	}
 }
 
 /* Opens a file that was noted. Returns a new reference, or NULL. */
-static struct vms_binary *open_noted(struct vms_linux_files *files, struct noted *noted)
+static struct vms_binary *open_noted(struct vms_linux_files *files, struct noted *noted, bool waits)
 {
 	return noted->is_vdso ? open_vdso(files)
-			      : vms_linux_files_open(files, noted->path, &noted->file);
+			      : open_file(files, noted->path, &noted->file, waits);
 }
 
 void vms_linux_files_open_noted(struct vms_linux_files *files, struct vms_symbolizer *symbolizer,
-				uint32_t space)
+				uint32_t space, bool waits)
 {
 	for (guint i = 0;; i++) {
 		g_mutex_lock(&files->lock);
@@ -299,8 +358,9 @@ void vms_linux_files_open_noted(struct vms_linux_files *files, struct vms_symbol
 		g_mutex_unlock(&files->lock);
 		if (!is_there)
 			return;
-		g_autoptr(vms_binary) binary =
-			noted.is_opened || noted.space != space ? NULL : open_noted(files, &noted);
+		g_autoptr(vms_binary) binary = noted.is_opened || noted.space != space
+						       ? NULL
+						       : open_noted(files, &noted, waits);
 		if (binary)
 			vms_symbolizer_attach_binary(symbolizer, space, noted.start, noted.token,
 						     binary, NULL);
@@ -315,7 +375,7 @@ void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *
 	g_mutex_unlock(&files->lock);
 	for (guint i = 0; i < noted->len; i++) {
 		struct noted *one = &g_array_index(noted, struct noted, i);
-		g_autoptr(vms_binary) binary = open_noted(files, one);
+		g_autoptr(vms_binary) binary = open_noted(files, one, true);
 		if (binary)
 			vms_symbolizer_attach_binary(symbolizer, one->space, one->start, one->token,
 						     binary, vms_binary_functions(binary));

@@ -15,8 +15,8 @@ struct vms_linux_files;
 
 /*
  * `cache` may be NULL: then no file is ever read. Keeps a reference to it. `symbolizer`, which has
- * the debug files, must outlive the result. Each file is read on a part of `budget`, which is
- * referenced, and may be NULL.
+ * the debug files, must outlive the result. Each file, and the guest's disks, are on a part of
+ * `budget`, which is referenced, and may be NULL.
  */
 struct vms_linux_files *vms_linux_files_new(struct vms_page_cache *cache,
 					    const struct vms_symbolizer *symbolizer,
@@ -38,17 +38,20 @@ void vms_linux_files_note_vdso(struct vms_linux_files *files, struct vms_memory 
 			       uint32_t space, const struct vms_mapping *mapping);
 /*
  * Opens the files that were noted of an address space, and tells the symbolizer of them, without
- * their functions. It takes a fraction of a millisecond for each.
+ * their functions. It takes a fraction of a millisecond for each, unless it `waits` for what is not
+ * in memory of them.
  */
 void vms_linux_files_open_noted(struct vms_linux_files *files, struct vms_symbolizer *symbolizer,
-				uint32_t space);
+				uint32_t space, bool waits);
 /*
  * Opens the files that were noted, reads their functions, and tells the symbolizer of them. Not for
- * a held guest.
+ * a held guest. It waits for the guest's disks, and brings from them what was not in memory for
+ * others who did not wait; these are never held up by it.
  */
 void vms_linux_files_read(struct vms_linux_files *files, struct vms_symbolizer *symbolizer);
 /*
- * Opens a file, or returns the one that was opened before, as a new reference. NULL if it is gone.
+ * Opens a file, or returns the one that was opened before, as a new reference. Waits for its bytes.
+ * NULL if it is gone.
  * Fills `*file` up. `path` is for messages.
  */
 struct vms_binary *vms_linux_files_open(struct vms_linux_files *files, const char *path,

@@ -29,10 +29,11 @@ struct vms_page_cache {
 	uint64_t page_size;
 	uint64_t vmemmap; /* address that the struct page of frame 0 would have */
 	uint64_t page_struct_size, inode_size;
-	int64_t uptodate; /* number of the bit PG_uptodate */
+	int64_t uptodate;   /* number of the bit PG_uptodate */
+	uint64_t unwritten; /* bits of pages that are not on the disk yet */
 	struct vms_btf_member f_mapping, f_inode;
 	struct vms_btf_member i_mapping, i_size, i_ino, i_sb, i_nlink, s_dev, s_bdev, s_uuid, host;
-	struct vms_btf_member s_magic, d_inode;
+	struct vms_btf_member s_magic, d_inode, ctime;
 	struct vms_btf_member head, shift, slots;
 	struct vms_btf_member flags, mapping, index, compound_head;
 	GMutex lock;		   /* guards `memory` */
@@ -143,6 +144,20 @@ static bool find_renamed_members(const struct vms_btf *btf, struct vms_page_cach
 	return true;
 }
 
+/* Finds what only comparisons with disks need. It may be missing. */
+static void find_state(const struct vms_btf *btf, struct vms_page_cache *cache)
+{
+	static const char *const times[] = { "i_ctime_sec", "__i_ctime.tv_sec", "i_ctime.tv_sec" };
+	static const char *const flags[] = { "PG_dirty", "PG_writeback" };
+	int64_t bit;
+	for (size_t i = 0; i < G_N_ELEMENTS(times); i++)
+		if (vms_btf_member(btf, "inode", times[i], &cache->ctime))
+			break;
+	for (size_t i = 0; i < G_N_ELEMENTS(flags); i++)
+		if (vms_btf_enumerator(btf, flags[i], &bit) && bit >= 0 && bit < 64)
+			cache->unwritten |= UINT64_C(1) << bit;
+}
+
 static bool find_layout(const struct vms_linux *guest, struct vms_page_cache *cache)
 {
 	return guest->btf &&
@@ -167,6 +182,7 @@ struct vms_page_cache *vms_page_cache_new(const struct vms_linux *guest)
 			"programs get no names");
 		return NULL;
 	}
+	find_state(guest->btf, &layout);
 	struct vms_page_cache *cache = g_memdup2(&layout, sizeof(layout));
 	g_atomic_ref_count_init(&cache->refs);
 	g_mutex_init(&cache->lock);
@@ -226,7 +242,7 @@ static void read_file_system(struct vms_page_cache *cache, uint64_t super_block,
 /* Reads all about an inode. The caller holds the lock. */
 static bool read_inode(struct vms_page_cache *cache, struct vms_cached_file *file)
 {
-	uint64_t mapping, links, super_block;
+	uint64_t mapping, links, super_block, ctime;
 	if (!vms_member_read(cache->memory, file->inode, &cache->i_mapping, &mapping) ||
 	    mapping != file->mapping ||
 	    !vms_member_read(cache->memory, file->inode, &cache->i_ino, &file->number) ||
@@ -236,6 +252,9 @@ static bool read_inode(struct vms_page_cache *cache, struct vms_cached_file *fil
 	    !vms_member_read(cache->memory, super_block, &cache->s_dev, &file->device))
 		return false;
 	file->has_no_link = links == 0;
+	file->has_change = vms_member_there(&cache->ctime) &&
+			   vms_member_read(cache->memory, file->inode, &cache->ctime, &ctime);
+	file->change_s = file->has_change ? (uint32_t)ctime : 0;
 	read_file_system(cache, super_block, file);
 	return file->size <= INT64_MAX;
 }
@@ -333,14 +352,18 @@ static bool find_entry(struct vms_page_cache *cache, uint64_t mapping, uint64_t 
 	return entry != 0 && (entry & ENTRY_KIND) == 0;
 }
 
-/* Reads a page's state. True if it is of this file, and its bytes are the file's. */
-static bool belongs_to_file(struct vms_page_cache *cache, uint64_t page, uint64_t mapping)
+/*
+ * Reads a page's state. True if it is of this file, and its bytes are the file's, and it has none
+ * of the flags `without`.
+ */
+static bool belongs_to_file(struct vms_page_cache *cache, uint64_t page, uint64_t mapping,
+			    uint64_t without)
 {
 	uint64_t flags, its_mapping;
 	return vms_member_read(cache->memory, page, &cache->mapping, &its_mapping) &&
 	       (its_mapping & ~MAPPING_FLAGS) == mapping &&
 	       vms_member_read(cache->memory, page, &cache->flags, &flags) &&
-	       (flags >> cache->uptodate & 1);
+	       (flags >> cache->uptodate & 1) && !(flags & without);
 }
 
 /*
@@ -371,21 +394,21 @@ static bool find_page(struct vms_page_cache *cache, uint64_t mapping, uint64_t i
 
 /* Reads bytes of one page. The page is checked after its bytes were read, because it may go. */
 static bool read_page(struct vms_page_cache *cache, const struct vms_cached_file *file,
-		      uint64_t offset, void *buf, size_t size)
+		      uint64_t offset, void *buf, size_t size, uint64_t without)
 {
 	uint64_t head, pa;
 	return find_page(cache, file->mapping, offset / cache->page_size, &head, &pa) &&
 	       vms_machine_read_phys(cache->machine, pa + offset % cache->page_size, buf, size) &&
-	       belongs_to_file(cache, head, file->mapping);
+	       belongs_to_file(cache, head, file->mapping, without);
 }
 
 /* Reads bytes of a file's pages. The caller holds the lock. */
 static bool read_pages(struct vms_page_cache *cache, const struct vms_cached_file *file,
-		       uint64_t offset, uint8_t *buf, size_t size)
+		       uint64_t offset, uint8_t *buf, size_t size, uint64_t without)
 {
 	while (size > 0) {
 		const size_t part = MIN(size, cache->page_size - offset % cache->page_size);
-		if (!read_page(cache, file, offset, buf, part))
+		if (!read_page(cache, file, offset, buf, part, without))
 			return false;
 		offset += part;
 		buf += part;
@@ -394,17 +417,29 @@ static bool read_pages(struct vms_page_cache *cache, const struct vms_cached_fil
 	return true;
 }
 
-bool vms_page_cache_read(struct vms_page_cache *cache, const struct vms_cached_file *file,
-			 uint64_t offset, void *buf, size_t size)
+static bool read_without(struct vms_page_cache *cache, const struct vms_cached_file *file,
+			 uint64_t offset, void *buf, size_t size, uint64_t without)
 {
 	uint64_t number;
 	if (offset > file->size || size > file->size - offset)
 		return false;
 	g_mutex_lock(&cache->lock);
 	/* The memory of an inode that is gone may belong to another one. */
-	const bool read = read_pages(cache, file, offset, buf, size) &&
+	const bool read = read_pages(cache, file, offset, buf, size, without) &&
 			  vms_member_read(cache->memory, file->inode, &cache->i_ino, &number) &&
 			  number == file->number;
 	g_mutex_unlock(&cache->lock);
 	return read;
+}
+
+bool vms_page_cache_read(struct vms_page_cache *cache, const struct vms_cached_file *file,
+			 uint64_t offset, void *buf, size_t size)
+{
+	return read_without(cache, file, offset, buf, size, 0);
+}
+
+bool vms_page_cache_read_clean(struct vms_page_cache *cache, const struct vms_cached_file *file,
+			       uint64_t offset, void *buf, size_t size)
+{
+	return read_without(cache, file, offset, buf, size, cache->unwritten);
 }

@@ -24,14 +24,16 @@ pid_t vms_page_cache_process(const struct vms_page_cache *cache);
 
 /* A file's contents in the guest: who owns its pages. */
 struct vms_cached_file {
-	uint64_t inode;	  /* address of its struct inode */
-	uint64_t mapping; /* address of its struct address_space */
-	uint64_t number;  /* of the inode in its file system */
-	uint64_t device;  /* of that file system */
-	uint64_t size;	  /* bytes; the kernel may change it */
-	bool has_no_link; /* the file was deleted */
-	bool is_on_disk;  /* the file system is on a block device */
-	uint8_t uuid[16]; /* of the file system; zeros if it has none */
+	uint64_t inode;	   /* address of its struct inode */
+	uint64_t mapping;  /* address of its struct address_space */
+	uint64_t number;   /* of the inode in its file system */
+	uint64_t device;   /* of that file system */
+	uint64_t size;	   /* bytes; the kernel may change it */
+	bool has_no_link;  /* the file was deleted */
+	bool is_on_disk;   /* the file system is on a block device */
+	uint8_t uuid[16];  /* of the file system; zeros if it has none */
+	bool has_change;   /* the next is known */
+	uint32_t change_s; /* when the inode was changed last, in seconds since 1970, modulo 2^32 */
 };
 
 /*
@@ -55,3 +57,9 @@ bool vms_page_cache_of_inode(struct vms_page_cache *cache, uint64_t inode,
  */
 bool vms_page_cache_read(struct vms_page_cache *cache, const struct vms_cached_file *file,
 			 uint64_t offset, void *buf, size_t size);
+/*
+ * The same, and false if a page was written to and is not on its disk yet, as far as the kernel
+ * knows.
+ */
+bool vms_page_cache_read_clean(struct vms_page_cache *cache, const struct vms_cached_file *file,
+			       uint64_t offset, void *buf, size_t size);

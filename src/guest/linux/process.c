@@ -48,7 +48,7 @@ struct vms_linux_processes *vms_linux_processes_new(struct vms_linux *guest)
 	processes->tree = g_tree_new_full(compare_processes, NULL, NULL, NULL);
 	processes->areas = vms_areas_new(guest);
 	processes->files = vms_linux_files_new(guest->page_cache, guest->symbolizer,
-					       guest->budget ? guest->budget->whole : NULL);
+					       vms_machine_budget(guest->machine));
 	processes->perf_maps = vms_perf_maps_new(guest);
 	return processes;
 }
@@ -195,7 +195,8 @@ bool vms_linux_user_code(void *system, struct vms_memory *memory, const struct v
 	if (!vms_symbolizer_mapping(symbolizer, process->index, va, ret))
 		return false;
 	if (!ret->binary) {
-		vms_linux_files_open_noted(guest->processes->files, symbolizer, process->index);
+		vms_linux_files_open_noted(guest->processes->files, symbolizer, process->index,
+					   !vms_memory_is_urgent(memory));
 		return vms_symbolizer_mapping(symbolizer, process->index, va, ret);
 	}
 	return true;
