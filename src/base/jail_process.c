@@ -208,10 +208,20 @@ static void send_log(enum vms_log_level level, const char *text, void *data)
 	send_message(data, &message, text);
 }
 
+/* Two services must not have the same kinds of requests. */
+static void check_kinds(const struct vms_jail_service *const *services)
+{
+	for (unsigned i = 0; services[i]; i++)
+		for (unsigned j = 0; j < i; j++)
+			g_assert(services[i]->first_kind > services[j]->last_kind ||
+				 services[i]->last_kind < services[j]->first_kind);
+}
+
 void vms_jail_serve(const struct vms_jail_service *const *services)
 {
 	struct jail_process process = { .services = services };
 	g_autoptr(GError) failure = NULL;
+	check_kinds(services);
 	prctl(PR_SET_NAME, "vms-jail");
 	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
 	g_mutex_init(&process.sending);

@@ -5,7 +5,7 @@
 #include "symbol/packed_symbols.h"
 #include <string.h>
 
-#define REQUEST_KIND 0x200 /* its bytes are the name of the module, for messages */
+#define REQUEST_KIND 0x300 /* its bytes are the name of the module, for messages */
 
 /* ---- in the jail ------------------------------------------------------- */
 
