@@ -27,8 +27,8 @@ struct vms_foreign_files {
 	uint64_t begin_ns;
 	GMutex lock; /* guards all that follows */
 	struct vms_opener *opener;
-	pid_t pid;  /* of the process; 0: there is none */
-	int socket; /* to it */
+	pid_t pid;	     /* of the process; 0: there is none */
+	int socket;	     /* to it */
 	unsigned generation; /* of the process: files of an earlier one are gone */
 	uint64_t n_requests, waited_ns;
 	pid_t lost[LOST_MAX];

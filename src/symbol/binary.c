@@ -108,9 +108,8 @@ static bool find_separate_symbols(struct vms_binary *binary, const struct vms_fi
 	binary->is_awaited = false;
 	if (!binary->debug_files || !elf->build_id[0] || vms_has_all_functions(source, elf))
 		return false;
-	const enum vms_debug_answer answer =
-		vms_debug_files_find_symbols(binary->debug_files, binary->path, elf->build_id,
-					     binary->budget, ret);
+	const enum vms_debug_answer answer = vms_debug_files_find_symbols(
+		binary->debug_files, binary->path, elf->build_id, binary->budget, ret);
 	binary->is_awaited = answer == VMS_DEBUG_PENDING;
 	return answer == VMS_DEBUG_FOUND;
 }

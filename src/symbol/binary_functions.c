@@ -147,8 +147,8 @@ static GArray *list_bodies(const struct vms_file_table *symbols, struct vms_budg
 {
 	GArray *bodies = g_array_new(FALSE, FALSE, sizeof(struct body));
 	Elf64_Sym symbol;
-	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size &&
-			      vms_budget_step(budget, STEPS_OF_SYMBOL);
+	for (uint64_t at = 0;
+	     at + sizeof(symbol) <= symbols->size && vms_budget_step(budget, STEPS_OF_SYMBOL);
 	     at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
 		const struct body body = { symbol.st_value, symbol.st_value + symbol.st_size };
@@ -197,8 +197,8 @@ static void add_labels(struct reading *reading, const struct vms_elf_image *elf,
 	struct vms_budget *budget = reading->source->budget;
 	g_autoptr(GArray) bodies = list_bodies(symbols, budget);
 	Elf64_Sym symbol;
-	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->size &&
-			      vms_budget_step(budget, STEPS_OF_SYMBOL);
+	for (uint64_t at = 0;
+	     at + sizeof(symbol) <= symbols->size && vms_budget_step(budget, STEPS_OF_SYMBOL);
 	     at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->bytes + at, sizeof(symbol));
 		if (!is_label(&symbol, elf) || !vms_file_table_has(symbols, at, sizeof(symbol)) ||
@@ -277,9 +277,9 @@ static uint8_t *read_debugdata(const struct reading *reading, size_t *size)
 	const uint64_t steps = vms_budget_left(budget, VMS_BUDGET_STEPS);
 	const uint64_t limit = MIN(DEBUGDATA_LIMIT, MIN(steps, DEBUGDATA_LIMIT) * 6);
 	uint8_t *bytes = g_malloc(DEBUGDATA_LIMIT); /* pages that are not used cost nothing */
-	const bool is_done = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used,
-						       section->sh_size, bytes, size,
-						       limit) == LZMA_OK;
+	const bool is_done =
+		lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used, section->sh_size, bytes,
+					  size, limit) == LZMA_OK;
 	if (vms_budget_step(budget, VMS_STEPS_OF_DECOMPRESSING(is_done ? *size : limit)) && is_done)
 		return g_realloc(bytes, *size + 1);
 	g_free(bytes);
@@ -507,7 +507,8 @@ static void add_plt_section(struct reading *reading, const struct place *place, 
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
 	const struct vms_bytes code = { bytes, bytes ? section->sh_size : 0,
 					reading->source->budget };
-	for (uint64_t at = 0; at < code.size && left > 0 && vms_budget_step(code.budget, 1); at += is_x86 ? 1 : 4) {
+	for (uint64_t at = 0; at < code.size && left > 0 && vms_budget_step(code.budget, 1);
+	     at += is_x86 ? 1 : 4) {
 		uint64_t slot = 0;
 		if (!(is_x86 ? decode_x86_jump : decode_aarch64_jump)(code, at, section->sh_addr,
 								      &slot))

@@ -8,8 +8,8 @@
 
 /* Where things are in a header, whose layout depends on the size of addresses. */
 struct layout {
-	size_t segments, segment_size, n_segments;	  /* in the file's header */
-	size_t segment_bytes, offset, file_size; /* in a segment's */
+	size_t segments, segment_size, n_segments; /* in the file's header */
+	size_t segment_bytes, offset, file_size;   /* in a segment's */
 	bool is_wide;
 };
 
@@ -43,7 +43,8 @@ static bool find_among_notes(struct vms_bytes notes, char *ret)
 	uint64_t at = 0;
 	Elf64_Nhdr note; /* the same in files of 32 bits */
 	struct vms_bytes part;
-	while (vms_bytes_slice(notes, at, sizeof(note), &part) && vms_budget_step(notes.budget, 1)) {
+	while (vms_bytes_slice(notes, at, sizeof(note), &part) &&
+	       vms_budget_step(notes.budget, 1)) {
 		memcpy(&note, part.data, sizeof(note));
 		const uint64_t name = at + sizeof(note);
 		const uint64_t desc = name + ((uint64_t)note.n_namesz + 3) / 4 * 4;

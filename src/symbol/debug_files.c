@@ -182,12 +182,11 @@ static enum vms_debug_answer query_servers(struct vms_debug_files *files, const 
 	if (answer == VMS_DEBUGINFOD_PENDING)
 		return VMS_DEBUG_PENDING;
 	return path && open_symbols(files, "/", path, build_id, budget, ret) ? VMS_DEBUG_FOUND
-								     : VMS_DEBUG_MISSING;
+									     : VMS_DEBUG_MISSING;
 }
 
 enum vms_debug_answer vms_debug_files_find_symbols(struct vms_debug_files *files, const char *path,
-						   const char *build_id,
-						   struct vms_budget *budget,
+						   const char *build_id, struct vms_budget *budget,
 						   struct vms_separate_symbols *ret)
 {
 	if (strlen(build_id) < 3)

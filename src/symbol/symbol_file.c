@@ -233,8 +233,8 @@ static uint64_t get_section_bytes(Elf_Scn *section, const GElf_Shdr *header)
 }
 
 /*
- * Takes room for all sections. A section of a small file may be large, as it may be compressed, or a
- * hole. The libraries do not ask.
+ * Takes room for all sections. A section of a small file may be large, as it may be compressed, or
+ * a hole. The libraries do not ask.
  */
 static bool keep_sections(struct vms_symbol_file *file)
 {
@@ -301,9 +301,8 @@ struct vms_symbol_file *vms_symbol_file_open_foreign(struct vms_foreign_files *f
 	g_autofree char *whole = g_build_filename(name->root ?: "/", name->path, NULL);
 	int number;
 	struct vms_foreign_file *file = vms_foreign_files_open(files, name, budget, &number);
-	const int fd = file ? vms_foreign_file_copy(
-				      file, vms_budget_left(budget, VMS_BUDGET_BYTES))
-			    : -1;
+	const int fd =
+		file ? vms_foreign_file_copy(file, vms_budget_left(budget, VMS_BUDGET_BYTES)) : -1;
 	if (file && fd < 0)
 		number = EIO;
 	vms_foreign_file_close(file);

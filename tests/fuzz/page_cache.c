@@ -100,7 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	struct vms_linux *guest = words_linux_new(&kernel, data, size);
 	guest->page_cache = vms_page_cache_new(guest);
-	struct vms_linux_files *files = vms_linux_files_new(guest->page_cache, guest->symbolizer, guest->budget);
+	struct vms_linux_files *files =
+		vms_linux_files_new(guest->page_cache, guest->symbolizer, guest->budget);
 	if (guest->page_cache)
 		read_file(guest, files);
 	note_file(guest, files);

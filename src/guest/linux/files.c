@@ -9,8 +9,8 @@
 #define NOTED_LIMIT  (1u << 16)
 #define OPEN_LIMIT   (1u << 13)			   /* files */
 #define REFRESH_NS   (UINT64_C(100) * 1000 * 1000) /* of reading files again, at a time */
-#define VDSO_LIMIT   (64u << 10)	   /* bytes; Linux has two pages or so */
-#define SHARED_LIMIT (UINT64_C(16) << 20)  /* bytes of a file whose copies share tables */
+#define VDSO_LIMIT   (64u << 10)		   /* bytes; Linux has two pages or so */
+#define SHARED_LIMIT (UINT64_C(16) << 20)	   /* bytes of a file whose copies share tables */
 
 struct noted {
 	uint32_t space;
@@ -39,7 +39,7 @@ struct vms_linux_files {
 	GTree *by_inode; /* struct opened; no hash table: a guest could choose inode numbers */
 	struct vms_binary *vdso_binary;
 	struct vms_budget *budget; /* of the machine; NULL: the guest is not foreign */
-	GTree *by_build_id; /* struct vms_binary, owned by an entry of `by_inode` */
+	GTree *by_build_id;	   /* struct vms_binary, owned by an entry of `by_inode` */
 };
 
 static int compare_inodes(const void *a, const void *b, void *data)
