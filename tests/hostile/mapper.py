@@ -11,6 +11,7 @@
 Prints "ready".
 """
 import argparse
+import contextlib
 import ctypes
 import mmap
 import os
@@ -90,7 +91,9 @@ def main():
         name = first + "-" + colliding_name(i)
         os.link(first, name)
         fd = os.open(name, os.O_RDONLY)
-        links.append(mmap.mmap(fd, 0x2000, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
+        while len(links) == i:
+            with contextlib.suppress(ValueError):  # the file is cut just now
+                links.append(mmap.mmap(fd, 0x2000, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
         os.close(fd)
     if options.replace:
         for path in options.files:
