@@ -27,8 +27,8 @@ struct vms_foreign_files {
 	uint64_t begin_ns;
 	GMutex lock; /* guards all that follows */
 	struct vms_opener *opener;
-	pid_t pid;  /* of the process; 0: there is none */
-	int socket; /* to it */
+	pid_t pid;	     /* of the process; 0: there is none */
+	int socket;	     /* to it */
 	unsigned generation; /* of the process: files of an earlier one are gone */
 	uint64_t n_requests, waited_ns;
 	pid_t lost[LOST_MAX];
@@ -241,7 +241,7 @@ struct vms_foreign_file *vms_foreign_files_open(struct vms_foreign_files *files,
 						struct vms_budget *budget, int *number)
 {
 	g_autofree struct vms_opener_request *request = g_new0(struct vms_opener_request, 1);
-	struct vms_opener_answer answer;
+	struct vms_opener_answer answer = { 0 };
 	int fd = -1;
 	*number = ENAMETOOLONG;
 	if (!write_request(name, request))
@@ -294,7 +294,7 @@ const struct stat *vms_foreign_file_status(const struct vms_foreign_file *file)
 static bool read_block(struct vms_foreign_file *file, uint64_t offset)
 {
 	struct vms_foreign_files *files = file->files;
-	struct vms_opener_answer answer;
+	struct vms_opener_answer answer = { 0 };
 	int fd = -1, number = ESTALE;
 	g_autofree struct vms_opener_request *request = g_new0(struct vms_opener_request, 1);
 	request->kind = VMS_OPENER_READ;

@@ -49,8 +49,8 @@ void vms_foreign_files_unref(struct vms_foreign_files *files);
 /*
  * Opens a regular file to read it. `budget`, which may be NULL, pays for it. Returns NULL and sets
  * `*number` to one of errno(3): EINVAL (no regular file, or not the one that is meant), ETIMEDOUT
- * (the file system does not answer, or too many did not), EDQUOT (the budget is used up), ECANCELED,
- * those of openat2(2).
+ * (the file system does not answer, or too many did not), EDQUOT (the budget is used up),
+ * ECANCELED, those of openat2(2).
  */
 struct vms_foreign_file *vms_foreign_files_open(struct vms_foreign_files *files,
 						const struct vms_foreign_name *name,

@@ -22,9 +22,9 @@
 static bool always_answers(int fd)
 {
 	static const uint32_t magics[] = {
-		EXT4_SUPER_MAGIC,   XFS_SUPER_MAGIC,	  BTRFS_SUPER_MAGIC, TMPFS_MAGIC,
-		RAMFS_MAGIC,	    F2FS_SUPER_MAGIC,	  SQUASHFS_MAGIC,    EROFS_SUPER_MAGIC_V1,
-		ISOFS_SUPER_MAGIC,  REISERFS_SUPER_MAGIC, ZFS_MAGIC,	     BCACHEFS_MAGIC,
+		EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,	 BTRFS_SUPER_MAGIC, TMPFS_MAGIC,
+		RAMFS_MAGIC,	   F2FS_SUPER_MAGIC,	 SQUASHFS_MAGIC,    EROFS_SUPER_MAGIC_V1,
+		ISOFS_SUPER_MAGIC, REISERFS_SUPER_MAGIC, ZFS_MAGIC,	    BCACHEFS_MAGIC,
 		HUGETLBFS_MAGIC,
 	};
 	struct statfs system;
@@ -208,8 +208,8 @@ static bool serve_open(struct vms_opener *opener, struct vms_opener_answer *answ
 
 static bool serve_read(struct vms_opener *opener, int fd, struct vms_opener_answer *answer)
 {
-	const ssize_t n = pread(fd, opener->bytes, sizeof(opener->bytes),
-				(off_t)opener->request.offset);
+	const ssize_t n =
+		pread(fd, opener->bytes, sizeof(opener->bytes), (off_t)opener->request.offset);
 	if (n < 0)
 		answer->error = errno;
 	else

@@ -256,9 +256,8 @@ static bool find_in_file(const struct vms_annotation *annotation, int fd, struct
 		return false;
 	source.budget = budget;
 	const bool is_elf = vms_elf_image_read(&source, &elf, NULL);
-	const bool found =
-		is_elf && strcmp(elf.build_id, annotation->build_id) == 0 &&
-		vms_elf_image_code_address(&elf, annotation->file_offset, ret);
+	const bool found = is_elf && strcmp(elf.build_id, annotation->build_id) == 0 &&
+			   vms_elf_image_code_address(&elf, annotation->file_offset, ret);
 	if (is_elf)
 		vms_elf_image_clear(&elf);
 	vms_file_source_clear(&source);

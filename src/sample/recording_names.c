@@ -72,8 +72,8 @@ struct naming {
 	struct vms_debug_files *debug_files; /* or NULL */
 	struct vms_foreign_files *foreign;
 	struct vms_budget *budget;
-	GHashTable *mappers;		     /* struct mappers by number of the file */
-	GHashTable *named;		     /* struct named_file by struct vms_recorded_file */
+	GHashTable *mappers; /* struct mappers by number of the file */
+	GHashTable *named;   /* struct named_file by struct vms_recorded_file */
 	GByteArray *out;
 	uint64_t code_left; /* bytes of code that may still be written */
 	struct vms_name_attachment kernel;

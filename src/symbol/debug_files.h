@@ -23,8 +23,7 @@ enum vms_debug_answer {
 
 /* Finds the file with all symbols of the program that the guest has at `path`. */
 enum vms_debug_answer vms_debug_files_find_symbols(struct vms_debug_files *files, const char *path,
-						   const char *build_id,
-						   struct vms_budget *budget,
+						   const char *build_id, struct vms_budget *budget,
 						   struct vms_separate_symbols *ret);
 /* Finds a copy of the program itself, of the same size in bytes. */
 bool vms_debug_files_find_copy(struct vms_debug_files *files, const char *path,

@@ -12,8 +12,8 @@
 struct vms_symbol_file *vms_symbol_file_open_fd(int fd, const char *path, struct vms_budget *budget,
 						GError **error);
 /*
- * Opens a file as vms_symbol_file_open does. `budget`, which is referenced and may be NULL, pays for
- * it: for steps, for what the libraries take, and for the bytes that are kept. Errors: those of
+ * Opens a file as vms_symbol_file_open does. `budget`, which is referenced and may be NULL, pays
+ * for it: for steps, for what the libraries take, and for the bytes that are kept. Errors: those of
  * vms_symbol_file_open, BUDGET, CANCELLED.
  */
 struct vms_symbol_file *vms_symbol_file_open_foreign(struct vms_foreign_files *files,

@@ -7,13 +7,15 @@
 --replace KIND   replaces each file once it is mapped: by a "fifo", a "device" (that of /dev/null), or
                  "=TARGET", a link
 --cut            cuts the first file and writes it again, for ever
---links N        makes N hard links of the first file, and maps each of them
+--links N        makes N hard links of the first file, whose names collide, and maps each of them
 Prints "ready".
 """
 import argparse
+import contextlib
 import ctypes
 import mmap
 import os
+import resource
 import stat
 import threading
 import time
@@ -40,6 +42,11 @@ def replace(path, kind):
         os.symlink(kind[1:], path)
 
 
+def colliding_name(number):
+    """A name for each number, all of one hash by h * 33 + c."""
+    return "".join("b@" if number >> bit & 1 else "aa" for bit in range(16))
+
+
 def cut_for_ever(path, data):
     fd = os.open(path, os.O_RDWR)
     while True:
@@ -56,6 +63,8 @@ def main():
         parser.add_argument(option, action="store_true")
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # each mapping has a descriptor in Python
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     if options.mounts:
         libc = ctypes.CDLL(None, use_errno=True)
         contents = {file: open(options.root + file, "rb").read() for file in options.files}
@@ -79,9 +88,12 @@ def main():
         mapped = [map_file(path) for path in options.files]
     links = []
     for i in range(options.links):
-        os.link(first, f"{first}-{i}")
-        fd = os.open(f"{first}-{i}", os.O_RDONLY)
-        links.append(mmap.mmap(fd, 0x2000, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
+        name = first + "-" + colliding_name(i)
+        os.link(first, name)
+        fd = os.open(name, os.O_RDONLY)
+        while len(links) == i:
+            with contextlib.suppress(ValueError):  # the file is cut just now
+                links.append(mmap.mmap(fd, 0x2000, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
         os.close(fd)
     if options.replace:
         for path in options.files:

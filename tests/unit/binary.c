@@ -314,8 +314,7 @@ static void test_late_for_ever(void)
 static struct vms_binary *open_on_budget(struct vms_budget *budget)
 {
 	struct vms_file_source source;
-	g_assert_true(
-		vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &source));
+	g_assert_true(vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &source));
 	source.budget = budget;
 	return vms_binary_new("program", &source);
 }

@@ -36,8 +36,7 @@ static void set_up(struct fixture *fixture, gconstpointer script)
 	g_setenv("DEBUGINFOD_URLS", "http://nowhere.invalid", TRUE);
 	struct vms_file_source self;
 	char build_id[2 * VMS_BUILD_ID_MAX + 1];
-	g_assert_true(
-		vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &self));
+	g_assert_true(vms_file_source_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &self));
 	g_assert_true(vms_build_id_find(&self, build_id));
 	fixture->build_id = g_strdup(build_id);
 	vms_file_source_clear(&self);
@@ -60,8 +59,8 @@ static void tear_down(struct fixture *fixture, gconstpointer script G_GNUC_UNUSE
 static enum vms_debug_answer find_symbols(struct fixture *fixture,
 					  struct vms_separate_symbols *symbols)
 {
-	return vms_debug_files_find_symbols(fixture->files, "/bin/program", fixture->build_id,
-					    NULL, symbols);
+	return vms_debug_files_find_symbols(fixture->files, "/bin/program", fixture->build_id, NULL,
+					    symbols);
 }
 
 static void test_answer(struct fixture *fixture, gconstpointer script G_GNUC_UNUSED)
@@ -91,9 +90,9 @@ static void test_hangs(struct fixture *fixture, gconstpointer script G_GNUC_UNUS
 	g_assert_true(vms_debug_files_is_pending(fixture->files, fixture->build_id));
 	vms_debug_files_wait(fixture->files, SECOND_NS / 100);
 	g_assert_cmpint(find_symbols(fixture, &symbols), ==, VMS_DEBUG_MISSING);
-	g_assert_cmpint(
-		vms_debug_files_find_symbols(fixture->files, "/bin/other", "0123456789", NULL, &symbols),
-		==, VMS_DEBUG_MISSING);
+	g_assert_cmpint(vms_debug_files_find_symbols(fixture->files, "/bin/other", "0123456789",
+						     NULL, &symbols),
+			==, VMS_DEBUG_MISSING);
 }
 
 static void test_many(struct fixture *fixture, gconstpointer script G_GNUC_UNUSED)
@@ -102,8 +101,8 @@ static void test_many(struct fixture *fixture, gconstpointer script G_GNUC_UNUSE
 	unsigned pending = 0;
 	for (unsigned i = 0; i < 2000; i++) {
 		g_autofree char *build_id = g_strdup_printf("%08x", i);
-		pending += vms_debug_files_find_symbols(fixture->files, "/bin/program", build_id, NULL,
-							&symbols) == VMS_DEBUG_PENDING;
+		pending += vms_debug_files_find_symbols(fixture->files, "/bin/program", build_id,
+							NULL, &symbols) == VMS_DEBUG_PENDING;
 	}
 	g_assert_cmpuint(pending, >, 0);
 	g_assert_cmpuint(pending, <=, 512);
@@ -122,7 +121,8 @@ static void test_copy(struct fixture *fixture, gconstpointer script G_GNUC_UNUSE
 	GStatBuf status;
 	g_assert_cmpint(g_stat(self, &status), ==, 0);
 	const uint64_t size = (uint64_t)status.st_size;
-	g_assert_false(vms_debug_files_find_copy(files, self, fixture->build_id, size - 1, NULL, &copy));
+	g_assert_false(
+		vms_debug_files_find_copy(files, self, fixture->build_id, size - 1, NULL, &copy));
 	g_assert_false(vms_debug_files_find_copy(files, self, "0123", size, NULL, &copy));
 	g_assert_false(vms_debug_files_find_copy(files, "/", fixture->build_id, size, NULL, &copy));
 	g_assert_true(vms_debug_files_find_copy(files, self, fixture->build_id, size, NULL, &copy));

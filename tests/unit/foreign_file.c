@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names that lead to everything but a regular file, out of a root, or to another file than is meant. */
+/* Names that lead to everything but a regular file, out of a root, or to another file than is
+ * meant. */
 #include "base/foreign_file.h"
 #include "base/budget.h"
 #include <errno.h>
@@ -62,8 +63,8 @@ static char *read_name(struct fixture *fixture, const struct vms_foreign_name *n
 		return NULL;
 	const size_t size = MIN(sizeof(bytes) - 1, (size_t)vms_foreign_file_status(file)->st_size);
 	g_assert_true(vms_foreign_file_read(file, 0, bytes, size));
-	g_assert_false(vms_foreign_file_read(
-		file, (uint64_t)vms_foreign_file_status(file)->st_size, bytes, 1));
+	g_assert_false(vms_foreign_file_read(file, (uint64_t)vms_foreign_file_status(file)->st_size,
+					     bytes, 1));
 	vms_foreign_file_close(file);
 	return g_strdup(bytes);
 }
@@ -138,10 +139,9 @@ static void test_process(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	struct stat status;
 	int number;
 	g_assert_cmpint(stat(path, &status), ==, 0);
-	struct vms_foreign_name name = { .pid = getpid(),
-					 .path = path,
-					 .device = status.st_dev,
-					 .inode = status.st_ino };
+	struct vms_foreign_name name = {
+		.pid = getpid(), .path = path, .device = status.st_dev, .inode = status.st_ino
+	};
 	g_autofree char *text = read_name(fixture, &name, &number);
 	g_assert_cmpstr(text, ==, "some bytes");
 	name.inode++;
@@ -168,10 +168,9 @@ static void test_mapping(struct fixture *fixture, gconstpointer data G_GNUC_UNUS
 	close(fd);
 	g_assert_cmpint(g_unlink(path), ==, 0);
 	g_assert_cmpint(mkfifo(path, 0600), ==, 0);
-	const struct vms_foreign_name name = { .pid = getpid(),
-					       .start = (uintptr_t)at,
-					       .end = (uintptr_t)at + page,
-					       .path = path };
+	const struct vms_foreign_name name = {
+		.pid = getpid(), .start = (uintptr_t)at, .end = (uintptr_t)at + page, .path = path
+	};
 	g_autofree char *text = read_name(fixture, &name, &number);
 	if (geteuid() == 0)
 		g_assert_cmpstr(text, ==, "some bytes");
@@ -258,9 +257,12 @@ int main(int argc, char **argv)
 		const char *path;
 		void (*test)(struct fixture *fixture, gconstpointer data);
 	} tests[] = {
-		{ "/foreign-file/kinds", test_kinds },	   { "/foreign-file/links", test_links },
-		{ "/foreign-file/process", test_process }, { "/foreign-file/mapping", test_mapping },
-		{ "/foreign-file/race", test_race },	   { "/foreign-file/budget", test_budget },
+		{ "/foreign-file/kinds", test_kinds },
+		{ "/foreign-file/links", test_links },
+		{ "/foreign-file/process", test_process },
+		{ "/foreign-file/mapping", test_mapping },
+		{ "/foreign-file/race", test_race },
+		{ "/foreign-file/budget", test_budget },
 		{ "/foreign-file/copy", test_copy },
 	};
 	g_test_init(&argc, &argv, NULL);

@@ -9,7 +9,8 @@
 #define PARTS_LIMIT 4096       /* processes that have a budget of their own */
 #define ENTRY_BYTES 128	       /* that a file costs here, beside its name */
 
-/* A file that was read is not read again: its inode and its last change tell that it is the same. */
+/* A file that was read is not read again: its inode and its last change tell that it is the same.
+ */
 struct read_file {
 	struct {
 		uint64_t device, inode, size;
@@ -111,8 +112,8 @@ static struct vms_budget *get_part(struct vms_host_files *files, pid_t pid)
 }
 
 /* Returns what is known of an open file, and reads it if that is nothing. */
-static const struct read_file *read_file(struct vms_host_files *files, struct vms_foreign_file *file,
-					 struct vms_budget *budget)
+static const struct read_file *read_file(struct vms_host_files *files,
+					 struct vms_foreign_file *file, struct vms_budget *budget)
 {
 	const struct stat *status = vms_foreign_file_status(file);
 	struct read_file own;
@@ -202,9 +203,8 @@ static uint32_t get_unknown(struct vms_host_files *files)
 
 uint32_t vms_host_files_number(struct vms_host_files *files, const struct vms_foreign_name *name)
 {
-	g_autofree char *key =
-		g_strdup_printf("%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s",
-				name->device, name->inode, name->path);
+	g_autofree char *key = g_strdup_printf("%" G_GINT64_MODIFIER "x %" G_GINT64_MODIFIER "x %s",
+					       name->device, name->inode, name->path);
 	uint32_t number = GPOINTER_TO_UINT(g_hash_table_lookup(files->numbers, key));
 	if (number)
 		return number;
