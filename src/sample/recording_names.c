@@ -72,8 +72,9 @@ struct naming {
 	struct vms_debug_files *debug_files; /* or NULL */
 	struct vms_foreign_files *foreign;
 	struct vms_budget *budget;
-	GHashTable *mappers; /* struct mappers by number of the file */
-	GHashTable *named;   /* struct named_file by struct vms_recorded_file */
+	struct vms_jail *jail; /* that reads functions; NULL: they are read here */
+	GHashTable *mappers;   /* struct mappers by number of the file */
+	GHashTable *named;     /* struct named_file by struct vms_recorded_file */
 	GByteArray *out;
 	uint64_t code_left; /* bytes of code that may still be written */
 	struct vms_name_attachment kernel;
@@ -114,6 +115,7 @@ static struct vms_binary *open_name(struct naming *naming, const struct vms_reco
 	const uint64_t stamp = vms_file_stamp(vms_foreign_file_status(found));
 	const struct vms_file_source source = vms_file_source_of_foreign(found, naming->budget);
 	g_autoptr(vms_binary) binary = vms_binary_new(file->path, &source);
+	vms_binary_set_jail(binary, naming->jail);
 	vms_binary_set_debug_files(binary, naming->debug_files);
 	if (g_strcmp0(vms_binary_build_id(binary), file->build_id) != 0 ||
 	    (!file->build_id && stamp != file->stamp))
@@ -276,6 +278,7 @@ void vms_recording_write_names(struct vms_recording *recording, struct vms_debug
 	if (!recording->host.has_session) /* a guest's session has recorded all names */
 		return;
 	naming.budget = budget ? vms_budget_ref(budget) : vms_budget_new(NULL, NULL);
+	naming.jail = vms_jail_new(naming.budget, "the symbols of programs");
 	naming.foreign = files ? vms_foreign_files_ref(vms_debug_files_foreign(files))
 			       : vms_foreign_files_new(naming.budget);
 	note_mappers(&naming);
@@ -287,6 +290,7 @@ void vms_recording_write_names(struct vms_recording *recording, struct vms_debug
 	vms_name_attachment_end(&naming.kernel);
 	vms_symbol_table_unref(naming.kallsyms);
 	g_hash_table_remove_all(named); /* what it has is on the budget */
+	vms_jail_unref(naming.jail);
 	vms_foreign_files_unref(naming.foreign);
 	vms_budget_unref(naming.budget);
 }
