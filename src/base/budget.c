@@ -13,7 +13,7 @@
 #define BYTES	      (UINT64_C(256) << 20)
 #define ITEMS	      (UINT64_C(1) << 18)
 #define PRINTED	      (UINT64_C(64) << 20)
-#define PERCENT_LIMIT 100
+#define PERCENT_LIMIT 100u
 #define HURRY_NS      (50 * UINT64_C(1000000))
 
 /* ---- making ----------------------------------------------------------- */

@@ -107,7 +107,7 @@ static bool serve_work(struct jail_process *process, struct vms_jail_work *work,
 		g_propagate_error(error, g_error_copy(process->why));
 		return false;
 	}
-	for (unsigned i = 0; process->services[i] && i < SERVICES_LIMIT; i++) {
+	for (unsigned i = 0; i < SERVICES_LIMIT && process->services[i]; i++) {
 		const struct vms_jail_service *service = process->services[i];
 		if (work->kind < service->first_kind || work->kind > service->last_kind)
 			continue;
@@ -231,7 +231,7 @@ void vms_jail_serve(const struct vms_jail_service *const *services)
 	vms_log_set_handler(send_log, &process, VMS_LOG_DEBUG);
 	while (serve_request(&process))
 		;
-	for (unsigned i = 0; services[i] && i < SERVICES_LIMIT; i++)
+	for (unsigned i = 0; i < SERVICES_LIMIT && services[i]; i++)
 		if (services[i]->end && process.has_begun[i])
 			services[i]->end(process.states[i]);
 	vms_log_set_handler(NULL, NULL, VMS_LOG_WARNING);
