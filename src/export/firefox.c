@@ -5,6 +5,7 @@
  * front ends upgrade it.
  * https://github.com/firefox-devtools/profiler/blob/main/docs-developer/CHANGELOG-formats.md
  */
+#include "base/keyed_hash.h"
 #include "export/export-private.h"
 #include "export/json.h"
 #include "export/stacks.h"
@@ -66,7 +67,7 @@ static uint32_t intern_string(struct firefox *file, char *text)
 
 static void name_labels(struct firefox *file)
 {
-	g_autoptr(GHashTable) known = g_hash_table_new(NULL, NULL);
+	g_autoptr(GHashTable) known = g_hash_table_new(vms_hash_direct, NULL);
 
 	for (uint32_t i = 0; i < file->n_labels; i++) {
 		const struct vms_label *label = vms_profile_label(file->profile, i);
@@ -415,7 +416,7 @@ static void write_firefox(const struct vms_profile *profile, const struct vms_ru
 		.span = vms_timeline_get_span(profile, facts),
 		.stacks = vms_stacks_new(profile, true),
 		.n_labels = n,
-		.ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.ids = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL),
 		.texts = g_ptr_array_new(),
 		.names = g_new(uint32_t, n),
 		.files = g_array_new(FALSE, FALSE, sizeof(uint32_t)),

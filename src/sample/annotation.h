@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/texts.h"
 #include <vmscope/arch.h>
 #include <vmscope/profile.h>
 #include <vmscope/symbolizer.h>
@@ -35,7 +36,7 @@ typedef struct vms_annotation {
 	uint32_t space;
 	struct vms_symbolizer *symbolizer;
 	GArray *instructions; /* struct vms_annotated_instruction */
-	GStringChunk *strings;
+	struct vms_texts *strings;
 } vms_annotation;
 
 /*

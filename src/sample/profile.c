@@ -4,14 +4,16 @@
  * that have the same label become one node. Siblings are sorted. All of this is done in loops over
  * arrays in which a parent comes before its children.
  */
+#include "base/keyed_hash.h"
 #include "base/text.h"
+#include "base/texts.h"
 #include "sample/profile-private.h"
 #include "sample/profile_samples.h"
 #include <inttypes.h>
 #include <string.h>
 
 struct vms_profile {
-	GStringChunk *strings;
+	struct vms_texts *strings;
 	GArray *labels;	 /* struct vms_label */
 	GArray *trees;	 /* struct vms_profile_tree */
 	GArray *samples; /* struct vms_profile_sample */
@@ -45,8 +47,10 @@ struct builder {
 static guint hash_identity(gconstpointer data)
 {
 	const struct identity *id = data;
-	return g_direct_hash(id->name) * 31 + g_direct_hash(id->module) * 17 +
-	       g_int64_hash(&id->va) + id->process * 13;
+	const uint64_t parts[] = { (uintptr_t)id->name, (uintptr_t)id->module, id->va,
+				   (uint64_t)id->process << 32 | (uint64_t)id->kind << 1 |
+					   id->is_user };
+	return (guint)vms_keyed_hash(parts, sizeof(parts));
 }
 
 static gboolean equal_identities(gconstpointer a, gconstpointer b)
@@ -62,7 +66,7 @@ static const char *intern_text(struct builder *builder, const char *text)
 		return NULL;
 	g_autofree char *clean = g_strdup(text);
 	vms_text_clean(clean);
-	return g_string_chunk_insert_const(builder->profile->strings, clean);
+	return vms_texts_keep(builder->profile->strings, clean);
 }
 
 G_GNUC_PRINTF(2, 3)
@@ -471,7 +475,7 @@ static void build_functions(struct builder *builder)
 struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 {
 	struct vms_profile *profile = g_new0(struct vms_profile, 1);
-	profile->strings = g_string_chunk_new(4096);
+	profile->strings = vms_texts_new();
 	profile->labels = g_array_new(FALSE, FALSE, sizeof(struct vms_label));
 	profile->trees = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_tree));
 	profile->leaf_first = source->leaf_first;
@@ -509,7 +513,7 @@ void vms_profile_free(struct vms_profile *profile)
 	g_array_unref(profile->threads);
 	g_array_unref(profile->labels);
 	g_free(profile->functions);
-	g_string_chunk_free(profile->strings);
+	vms_texts_free(profile->strings);
 	g_free(profile);
 }
 

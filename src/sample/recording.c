@@ -3,6 +3,7 @@
  * Loads recordings. The first pass over the file (recording_records.c) finds the processes, their
  * mappings with their times, and the names. The second pass (recording_stacks.c) counts stacks.
  */
+#include "base/keyed_hash.h"
 #include "capture/fxt_reader.h"
 #include "sample/recording-private.h"
 #include <errno.h>
@@ -23,7 +24,7 @@ static void free_file(void *data)
 static void init_system(struct vms_recorded_system *system)
 {
 	system->processes = vms_recorded_processes_new();
-	system->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
+	system->files = g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, free_file);
 	system->moments = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_moment));
 	system->process_events = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_event));
 }
@@ -136,7 +137,7 @@ struct vms_recording *vms_recording_load(const char *path, GError **error)
 	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
 	init_system(&recording->host);
 	init_system(&recording->guest);
-	recording->guest_spaces = g_hash_table_new(NULL, NULL);
+	recording->guest_spaces = g_hash_table_new(vms_hash_direct, NULL);
 	recording->system_of[0] = recording->current = &recording->host;
 	recording->system_of[1] = &recording->guest;
 	recording->provider = VMS_RECORDS_HOST;

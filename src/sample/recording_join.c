@@ -10,6 +10,7 @@
  * the thread has no sample between both: it has then executed for about a period at most. If there
  * is no such sample, or the vCPU was halted then, what the guest executed is not known.
  */
+#include "base/keyed_hash.h"
 #include "base/search.h"
 #include "sample/recording-private.h"
 #include <string.h>
@@ -234,8 +235,9 @@ static const struct vms_recorded_stack *find_guest(const struct joining *joining
 static guint hash_joined(gconstpointer data)
 {
 	const struct vms_recorded_stack *stack = data;
-	return g_direct_hash(stack->of) * 31 + g_direct_hash(stack->guest) * 17 +
-	       (guint)stack->role * 2 + stack->in_guest;
+	const uint64_t parts[] = { (uintptr_t)stack->of, (uintptr_t)stack->guest,
+				   (uint64_t)(uint32_t)stack->role << 1 | stack->in_guest };
+	return (guint)vms_keyed_hash(parts, sizeof(parts));
 }
 
 static gboolean equal_joined(gconstpointer a, gconstpointer b)
@@ -292,9 +294,9 @@ void vms_recording_join(struct vms_recording *recording)
 	struct joining joining = {
 		.recording = recording,
 		.sample = g_new0(struct vms_sample_record, 1),
-		.entries = g_hash_table_new_full(NULL, NULL, NULL, g_free),
+		.entries = g_hash_table_new_full(vms_hash_direct, NULL, NULL, g_free),
 		.guest = g_array_new(FALSE, FALSE, sizeof(struct guest_moment)),
-		.roles = g_hash_table_new(NULL, NULL),
+		.roles = g_hash_table_new(vms_hash_direct, NULL),
 	};
 	recording->joined = g_hash_table_new_full(hash_joined, equal_joined, g_free, NULL);
 	recording->stats.guest_samples = recording->guest.moments->len;

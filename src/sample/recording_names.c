@@ -4,6 +4,7 @@
  * executing. With these, the recording can be read on any host.
  */
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "capture/sample_records.h"
 #include "sample/name_attachment.h"
 #include "sample/recording-private.h"
@@ -108,7 +109,7 @@ static struct named_file *get_named(struct naming *naming, struct vms_recorded_f
 	found = g_new0(struct named_file, 1);
 	found->binary = open_binary(file, naming->debug_files);
 	found->number = file->number;
-	found->code = g_hash_table_new(NULL, NULL);
+	found->code = g_hash_table_new(vms_hash_direct, NULL);
 	vms_name_attachment_init(&found->attachment, naming->out, VMS_RECORDS_SYMBOLS,
 				 g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
 	g_hash_table_insert(naming->named, file, found);
@@ -211,7 +212,8 @@ static void wait_for_debug_files(struct naming *naming)
 void vms_recording_write_names(struct vms_recording *recording, struct vms_debug_files *files,
 			       GByteArray *out)
 {
-	g_autoptr(GHashTable) named = g_hash_table_new_full(NULL, NULL, NULL, free_named);
+	g_autoptr(GHashTable) named =
+		g_hash_table_new_full(vms_hash_direct, NULL, NULL, free_named);
 	struct naming naming = { .recording = recording,
 				 .debug_files = files,
 				 .named = named,

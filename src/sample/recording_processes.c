@@ -4,6 +4,7 @@
  * mappings of its time. So a process has an address space of its own for each period of time in
  * which no other file came to the same address.
  */
+#include "base/keyed_hash.h"
 #include "sample/recording-private.h"
 #include "symbol/mappings.h"
 
@@ -39,7 +40,7 @@ static void free_process(void *data)
 
 GHashTable *vms_recorded_processes_new(void)
 {
-	return g_hash_table_new_full(NULL, NULL, NULL, free_process);
+	return g_hash_table_new_full(vms_hash_direct, NULL, NULL, free_process);
 }
 
 static struct process *get_process(struct vms_recorded_system *system, uint32_t pid)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/list.h"
+#include "base/keyed_hash.h"
 
 #include <inttypes.h>
 
@@ -50,7 +51,7 @@ static bool walk_one_way(struct walk *walk, uint64_t pointer, GError **error)
 
 bool vms_list_walk(const struct vms_list *list, vms_list_visit *visit, void *data, GError **error)
 {
-	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+	g_autoptr(GHashTable) seen = g_hash_table_new(vms_hash_direct, NULL);
 	struct walk walk = { list, visit, data, seen };
 	if (walk_one_way(&walk, NEXT, error))
 		return true;

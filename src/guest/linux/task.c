@@ -4,6 +4,7 @@
  * that a CPU runs. The list of all processes begins in init_task. The list of a process's threads
  * begins in its signal structure (include/linux/sched.h, sched/signal.h).
  */
+#include "base/keyed_hash.h"
 #include "guest/linux/task-private.h"
 
 #include "guest/linux/list.h"
@@ -331,7 +332,7 @@ GArray *vms_linux_tasks_list(void *system, GError **loss, GError **error)
 	if (!check_tasks_understood(guest, error))
 		return NULL;
 	g_autoptr(GArray) tasks = g_array_new(false, false, sizeof(struct vms_task));
-	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+	g_autoptr(GHashTable) seen = g_hash_table_new(vms_hash_direct, NULL);
 	struct listing listing = { guest, tasks, seen, NULL };
 	g_mutex_lock(&guest->lock);
 	list_processes(&listing);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/host/host_files.h"
+#include "base/keyed_hash.h"
 #include "symbol/build_id.h"
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +19,7 @@ struct vms_host_files *vms_host_files_new(void (*found)(uint32_t number, const c
 					  void *data)
 {
 	struct vms_host_files *files = g_new0(struct vms_host_files, 1);
-	files->numbers = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	files->numbers = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
 	files->found = found;
 	files->data = data;
 	return files;
