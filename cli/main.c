@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include "commands.h"
+#include "jail_services.h"
 #include "streams.h"
 #include <locale.h>
 #include <signal.h>
@@ -99,6 +100,9 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	int status;
+	if (serve_as_jail(argc, argv, &status))
+		return status;
 	if (!streams_prepare())
 		return EXIT_FAILED;
 	setlocale(LC_CTYPE, "");

@@ -24,6 +24,12 @@ struct vms_budget_options {
 	uint64_t items;	       /* entries of lists: tasks, mappings, files; a million */
 	uint64_t printed;      /* bytes of output; 64 MiB */
 	unsigned percent;      /* of a processor, which are added while time passes; none */
+	/*
+	 * The path of a program that serves as a jail (vms_jail_serve), as the vmscope command
+	 * does: what is worst to parse is then parsed in a process of it that has no rights. NULL:
+	 * it is parsed in place.
+	 */
+	const char *jail;
 };
 
 /*
@@ -41,6 +47,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_budget, vms_budget_unref)
  * millisecond of work. For any thread, and for signal handlers.
  */
 void vms_budget_cancel(struct vms_budget *budget);
+/*
+ * Leaves 50 ms of processor time to what is still to be done: to name what was sampled, when
+ * somebody has asked for the end. For any thread, and for signal handlers.
+ */
+void vms_budget_hurry(struct vms_budget *budget);
 /*
  * Returns what was left out because a part of the budget was used up, each source with its reason:
  * "the guest's disks: more than 1.0 s of processor time". NULL if nothing was. Newly allocated. For

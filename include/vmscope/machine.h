@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 #include <vmscope/arch.h>
+#include <vmscope/budget.h>
 #include <vmscope/error.h>
 
 VMS_BEGIN_DECLS
@@ -140,6 +141,16 @@ int vms_range_compare(const void *a, const void *b);
 
 /* The machine owns all that these functions give. It stays while the machine is open. */
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine);
+/*
+ * Returns what may be spent on interpreting what the machine holds: its guest's structures, its
+ * disks, the files of its programs. The machine owns it.
+ */
+struct vms_budget *vms_machine_budget(struct vms_machine *machine);
+/*
+ * Sets another budget, before anything of the guest is read. Takes a reference. Without it, a
+ * machine has a budget of its own, of 4 s and 5 % of a processor.
+ */
+void vms_machine_set_budget(struct vms_machine *machine, struct vms_budget *budget);
 /* True if there can be probes in the machine (flow.h). */
 bool vms_machine_has_probes(const struct vms_machine *machine);
 const struct vms_arch *vms_machine_arch(struct vms_machine *machine);

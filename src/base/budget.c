@@ -14,6 +14,7 @@
 #define ITEMS	      (UINT64_C(1) << 20)
 #define PRINTED	      (UINT64_C(64) << 20)
 #define PERCENT_LIMIT 100
+#define HURRY_NS      (50 * UINT64_C(1000000))
 
 /* ---- making ----------------------------------------------------------- */
 
@@ -47,6 +48,7 @@ struct vms_budget *vms_budget_new(const struct vms_budget_options *options, GErr
 	budget->limit[VMS_BUDGET_ITEMS] = chosen.items ?: ITEMS;
 	budget->limit[VMS_BUDGET_PRINTED] = chosen.printed ?: PRINTED;
 	budget->steps_per_ns = chosen.percent / 100.0 / VMS_BUDGET_STEP_NS;
+	budget->jail = g_strdup(chosen.jail);
 	return budget;
 }
 
@@ -65,6 +67,7 @@ void vms_budget_unref(struct vms_budget *budget)
 	vms_budget_unref(budget->whole);
 	g_mutex_clear(&budget->lock);
 	g_free(budget->source);
+	g_free(budget->jail);
 	g_free(budget);
 }
 
@@ -99,6 +102,18 @@ static void spend(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t
 		budget->spent[unit] += MIN(amount, UINT64_MAX - budget->spent[unit]);
 }
 
+/* Lowers the limit of the root, once, if it is to end soon. */
+static void begin_hurry(struct vms_budget *root)
+{
+	if (root->has_hurried || !g_atomic_int_get(&root->hurries))
+		return;
+	root->has_hurried = true;
+	root->limit[VMS_BUDGET_STEPS] =
+		root->spent[VMS_BUDGET_STEPS] +
+		MIN(get_own_left(root, VMS_BUDGET_STEPS), HURRY_NS / VMS_BUDGET_STEP_NS);
+	root->steps_per_ns = 0;
+}
+
 /* Counts the steps that were taken since the last look. */
 static void settle(struct vms_budget *budget)
 {
@@ -106,13 +121,16 @@ static void settle(struct vms_budget *budget)
 	budget->granted = budget->slice = 0;
 }
 
-static void add_loss(struct vms_budget *root, const char *source, const char *reason)
+/* Takes the text. */
+static void add_loss(struct vms_budget *root, char *loss)
 {
 	if (!root->losses)
 		root->losses = g_ptr_array_new_with_free_func(g_free);
 	root->n_losses++;
 	if (root->losses->len < LOSSES_LIMIT)
-		g_ptr_array_add(root->losses, g_strdup_printf("%s: %s", source, reason));
+		g_ptr_array_add(root->losses, loss);
+	else
+		g_free(loss);
 }
 
 /* Returns the limit in words, newly allocated. */
@@ -142,7 +160,7 @@ static void note_used_up(struct vms_budget *budget, enum vms_budget_unit unit)
 		return;
 	budget->has_lost = true;
 	g_autofree char *reason = name_limit(budget, unit);
-	add_loss(budget->root, budget->source, reason);
+	add_loss(budget->root, g_strdup_printf("%s: %s", budget->source, reason));
 }
 
 /* ---- spending --------------------------------------------------------- */
@@ -164,6 +182,7 @@ bool vms_budget_look(struct vms_budget *budget, uint64_t steps)
 {
 	struct vms_budget *root = budget->root;
 	g_mutex_lock(&root->lock);
+	begin_hurry(root);
 	settle(budget);
 	const uint64_t left = get_left(budget, VMS_BUDGET_STEPS);
 	const bool is_cancelled = g_atomic_int_get(&root->is_cancelled);
@@ -220,6 +239,22 @@ void vms_budget_cancel(struct vms_budget *budget)
 	g_atomic_int_set(&budget->root->is_cancelled, 1);
 }
 
+bool vms_budget_hurries(const struct vms_budget *budget)
+{
+	return vms_budget_is_cancelled(budget) ||
+	       (budget && g_atomic_int_get(&budget->root->hurries));
+}
+
+void vms_budget_hurry(struct vms_budget *budget)
+{
+	g_atomic_int_set(&budget->root->hurries, 1);
+}
+
+const char *vms_budget_jail(const struct vms_budget *budget)
+{
+	return budget ? budget->root->jail : NULL;
+}
+
 bool vms_budget_has_left(struct vms_budget *budget)
 {
 	if (!budget)
@@ -256,12 +291,42 @@ uint64_t vms_budget_spent(struct vms_budget *budget, enum vms_budget_unit unit)
 	return spent;
 }
 
-void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason)
+void vms_budget_add_loss(struct vms_budget *budget, const char *loss)
 {
 	if (!budget)
 		return;
 	g_mutex_lock(&budget->root->lock);
-	add_loss(budget->root, source, reason);
+	add_loss(budget->root, g_strdup(loss));
+	g_mutex_unlock(&budget->root->lock);
+}
+
+void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason)
+{
+	g_autofree char *loss = g_strdup_printf("%s: %s", source, reason);
+	vms_budget_add_loss(budget, loss);
+}
+
+char *vms_budget_get_loss(struct vms_budget *budget, guint number)
+{
+	struct vms_budget *root = budget->root;
+	g_mutex_lock(&root->lock);
+	const char *loss =
+		root->losses && number < root->losses->len ? root->losses->pdata[number] : NULL;
+	char *copy = g_strdup(loss);
+	g_mutex_unlock(&root->lock);
+	return copy;
+}
+
+void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET_N_UNITS],
+		       double steps_per_ns)
+{
+	g_mutex_lock(&budget->root->lock);
+	settle(budget);
+	for (int unit = 0; unit < VMS_BUDGET_N_UNITS; unit++)
+		budget->limit[unit] = budget->spent[unit] + MIN(left[unit], UINT64_MAX / 2);
+	budget->steps_per_ns = steps_per_ns;
+	budget->begin_ns = vms_clock_now_ns();
+	budget->has_lost = false;
 	g_mutex_unlock(&budget->root->lock);
 }
 

@@ -48,6 +48,9 @@ struct vms_budget {
 	double steps_per_ns; /* that are added while time passes */
 	bool has_lost;	     /* it was used up once */
 	int is_cancelled;    /* of the root; atomic */
+	int hurries;	     /* of the root; atomic */
+	bool has_hurried;    /* of the root: its limit was lowered for that */
+	char *jail;	     /* of the root: path of a program; NULL: there is none */
 	GPtrArray *losses;   /* of the root: texts; NULL while there are none */
 	guint n_losses;
 };
@@ -83,6 +86,10 @@ void vms_budget_give_back(struct vms_budget *budget, enum vms_budget_unit unit, 
 /* False if it is used up or was cancelled. Does not count as a loss. */
 bool vms_budget_has_left(struct vms_budget *budget);
 bool vms_budget_is_cancelled(const struct vms_budget *budget);
+/* True if it was cancelled, or is to end soon (vms_budget_hurry). */
+bool vms_budget_hurries(const struct vms_budget *budget);
+/* Returns the path of the program that serves as a jail, or NULL. The budget owns it. */
+const char *vms_budget_jail(const struct vms_budget *budget);
 /* Returns what was spent, parts included. */
 uint64_t vms_budget_spent(struct vms_budget *budget, enum vms_budget_unit unit);
 /* Returns what is left, which is not more than what is left of the whole. */
@@ -92,6 +99,13 @@ uint64_t vms_budget_left(struct vms_budget *budget, enum vms_budget_unit unit);
  * was ended by signal 11". Copies both.
  */
 void vms_budget_note_loss(struct vms_budget *budget, const char *source, const char *reason);
+/* The same with one text. */
+void vms_budget_add_loss(struct vms_budget *budget, const char *loss);
+/* Returns the loss of that number, a copy, or NULL if there are less. */
+char *vms_budget_get_loss(struct vms_budget *budget, guint number);
+/* Makes so much be left of a whole budget, whatever was spent before. */
+void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET_N_UNITS],
+		       double steps_per_ns);
 /* Sets VMS_ERROR_BUDGET, or CANCELLED, with what was being done: "cannot read the tasks". */
 void vms_budget_set_error(struct vms_budget *budget, const char *action, GError **error);
 /* Returns the processor time of this thread so far, in ns. */

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include <vmscope/error.h>
 
 struct vms_ext4;

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include <glib.h>
 
 struct vms_lvm;

@@ -2,7 +2,7 @@
 /* Partition tables of a disk: GPT and MBR, with logical partitions. */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include <glib.h>
 
 struct vms_partition {

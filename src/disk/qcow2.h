@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include <vmscope/error.h>
 
 /* True if a file begins as an image. */

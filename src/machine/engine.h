@@ -197,6 +197,7 @@ struct vms_machine {
 
 	/* Kept by machine.c, holds.c and registers.c. */
 	gatomicrefcount refs;
+	struct vms_budget *budget; /* NULL until it is first asked for */
 	GMutex lock;		      /* taken last; see struct vms_engine */
 	struct vms_hold_state *holds; /* one per vCPU if `holds_each`, else one */
 	struct vms_holder holder;     /* unless `holds_each` */

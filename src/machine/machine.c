@@ -26,6 +26,7 @@ void vms_machine_init(struct vms_machine *machine, const struct vms_engine *engi
 	machine->seen = g_new0(struct vms_seen_regs *, machine->n_vcpus);
 	for (unsigned i = 0; i < n_hold_states(machine); i++)
 		g_mutex_init(&machine->holds[i].lock);
+	vms_machine_budget(machine); /* made while one thread knows the machine */
 }
 
 struct vms_machine *vms_machine_ref(struct vms_machine *machine)
@@ -50,6 +51,7 @@ void vms_machine_unref(struct vms_machine *machine)
 	for (unsigned i = 0; i < machine->n_vcpus; i++)
 		g_free(machine->seen[i]);
 	g_clear_pointer(&machine->seen, g_free);
+	g_clear_pointer(&machine->budget, vms_budget_unref);
 	machine->engine->close(machine);
 }
 
@@ -72,6 +74,21 @@ int vms_range_compare(const void *a, const void *b)
 const struct vms_machine_info *vms_machine_info(struct vms_machine *machine)
 {
 	return &machine->info;
+}
+
+struct vms_budget *vms_machine_budget(struct vms_machine *machine)
+{
+	const struct vms_budget_options usual = { .size = sizeof(usual), .percent = 5 };
+	if (!machine->budget)
+		machine->budget = vms_budget_new(&usual, NULL);
+	return machine->budget;
+}
+
+void vms_machine_set_budget(struct vms_machine *machine, struct vms_budget *budget)
+{
+	vms_budget_ref(budget);
+	vms_budget_unref(machine->budget);
+	machine->budget = budget;
 }
 
 const struct vms_arch *vms_machine_arch(struct vms_machine *machine)

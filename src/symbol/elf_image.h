@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include <elf.h>
 #include <vmscope/error.h>
 

@@ -2,7 +2,7 @@
 /* A part of a file, read as a whole, of which some blocks may be missing. */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 
 struct vms_file_table {
 	/* Missing blocks are zeros, and a zero follows the last byte. NULL: nothing could be read.

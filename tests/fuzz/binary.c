@@ -4,7 +4,7 @@
  * says which. The rest is the file.
  *
  * Covers: src/symbol/binary.c src/symbol/binary_functions.c src/symbol/elf_image.c
- * src/symbol/file_source.c src/symbol/file_table.c src/symbol/go_functions.c.
+ * src/base/file_source.c src/symbol/file_table.c src/symbol/go_functions.c.
  */
 #include "symbol/binary.h"
 #include "base/bytes.h"

@@ -97,6 +97,21 @@ static void test_cancel(void)
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_CANCELLED);
 }
 
+/* Whoever hurries gets 50 ms, whatever is left. */
+static void test_hurry(void)
+{
+	const uint64_t hurry_steps = UINT64_C(50000000) / VMS_BUDGET_STEP_NS;
+	g_autoptr(vms_budget) budget = new_budget(100 * hurry_steps, 100);
+	g_autoptr(vms_budget) part = vms_budget_new_part(budget, "a disk");
+	g_assert_true(vms_budget_step(part, 1000));
+	g_assert_false(vms_budget_hurries(part));
+	vms_budget_hurry(budget);
+	g_assert_true(vms_budget_hurries(part));
+	const uint64_t n = count_steps(part, UINT64_MAX);
+	g_assert_cmpuint(n, >=, hurry_steps);
+	g_assert_cmpuint(n, <, hurry_steps + 5000); /* up to its next look */
+}
+
 /* Time adds to a budget, and a quarter of that to its part. */
 static void test_refill(void)
 {
@@ -150,6 +165,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/budget/whole is used up", test_whole_is_used_up);
 	g_test_add_func("/budget/other units", test_other_units);
 	g_test_add_func("/budget/cancel", test_cancel);
+	g_test_add_func("/budget/hurry", test_hurry);
 	g_test_add_func("/budget/refill", test_refill);
 	g_test_add_func("/budget/none", test_none);
 	g_test_add_func("/budget/bytes", test_bytes);

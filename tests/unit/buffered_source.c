@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A buffered source: the same bytes as its source, by fewer reads. */
-#include "symbol/buffered_source.h"
+#include "base/buffered_source.h"
 #include <glib.h>
 #include <string.h>
 

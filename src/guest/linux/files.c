@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/files.h"
+#include "base/buffered_source.h"
 #include "base/clock.h"
 #include "guest/linux/file_bytes.h"
-#include "symbol/buffered_source.h"
 #include "symbol/symbolizer-private.h"
 
 /* Limits of what a guest can make this keep. */

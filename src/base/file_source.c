@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 #include "base/bytes.h"
 #include <sys/stat.h>
 #include <unistd.h>

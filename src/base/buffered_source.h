@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "symbol/file_source.h"
+#include "base/file_source.h"
 
 /*
  * Makes a source with the bytes of `source`, which it takes. A block that was read once is not read

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "symbol/buffered_source.h"
+#include "base/buffered_source.h"
 #include <glib.h>
 #include <string.h>
 
