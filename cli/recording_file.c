@@ -11,7 +11,12 @@ static void note_damage(struct session *session, const struct vms_recording *rec
 	vms_recording_get_stats(recording, &stats);
 	if (session->loss || (n == 0 && stats.is_complete))
 		return;
-	if (n > 0)
+	if (n > 0 && damages->is_costly)
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_BUDGET,
+			    "%s is not shown whole: it costs more than a recording of its size may "
+			    "(%s)%s",
+			    path, damages->reason, n > 1 ? "; it is damaged, too" : "");
+	else if (n > 0)
 		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
 			    "%s is %s at byte %" G_GUINT64_FORMAT " (%s): %" G_GUINT64_FORMAT
 			    " bytes of it could not be read%s",
@@ -34,6 +39,15 @@ static bool check_samples(struct session *session, const struct vms_recording *r
 	g_propagate_prefixed_error(error, g_steal_pointer(&session->loss),
 				   "no samples could be read: ");
 	return false;
+}
+
+struct vms_profile *make_recording_profile(struct session *session, struct vms_recording *recording,
+					   const char *path, unsigned flags, bool leaf_first,
+					   GError **error)
+{
+	struct vms_profile *profile = vms_recording_profile(recording, flags, leaf_first, error);
+	note_damage(session, recording, path); /* names may cost more than there is */
+	return profile;
 }
 
 struct vms_recording *open_recording(struct session *session, const char *path, GError **error)

@@ -94,7 +94,7 @@ static bool open_in_browser(const struct session *session, const struct options 
 
 static bool export_profile(struct session *session, struct vms_recording *recording,
 			   const struct options *options, const struct vms_exporter *exporter,
-			   GError **error)
+			   const char *path, GError **error)
 {
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
 	unsigned flags = 0;
@@ -103,15 +103,16 @@ static bool export_profile(struct session *session, struct vms_recording *record
 			  &export_options.min_percent, error))
 		return false;
 	g_autoptr(vms_profile) profile =
-		vms_recording_profile(recording, flags, options->reverse, error);
+		make_recording_profile(session, recording, path, flags, options->reverse, error);
 	if (!profile)
 		return false;
 	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
+	export_options.budget = vms_recording_budget(recording);
 	if (options->open)
 		return open_in_browser(session, options, exporter, profile, facts, error);
-	for (char **path = session->outputs; path && *path; path++)
-		if (!vms_export_file(exporter ? exporter : vms_exporter_by_path(*path), profile,
-				     facts, &export_options, *path, error))
+	for (char **output = session->outputs; output && *output; output++)
+		if (!vms_export_file(exporter ? exporter : vms_exporter_by_path(*output), profile,
+				     facts, &export_options, *output, error))
 			return false;
 	return !session->prints ||
 	       vms_export_text(exporter ? exporter : vms_exporter_by_path(""), profile, facts,
@@ -166,7 +167,7 @@ static bool report_recording(struct session *session, const struct options *opti
 	if (!recording)
 		return false;
 	return options->stats ? write_stats(session, recording, error)
-			      : export_profile(session, recording, options, exporter, error);
+			      : export_profile(session, recording, options, exporter, path, error);
 }
 
 static bool run_report(struct session *session, int argc, char **argv, GError **error)

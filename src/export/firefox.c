@@ -100,7 +100,8 @@ static void write_column(struct firefox *file, const char *name, uint32_t length
 		if (i)
 			g_string_append_c(out, ',');
 		write(file, out, i);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "],\n");
 }
@@ -113,7 +114,8 @@ static void write_constants(struct firefox *file, const char *name, uint32_t len
 	for (uint32_t i = 0; i < length; i++) {
 		g_string_append(file->out->text, i ? "," : "");
 		g_string_append(file->out->text, value);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(file->out->text, "],\n");
 }
@@ -309,7 +311,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 			g_string_append(out, "null");
 		else
 			vms_export_append_number(out, stack);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "],\n\"time\":[");
 	for (size_t i = 0; i < n; i++) {
@@ -319,7 +322,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 			g_string_append_c(out, ',');
 		vms_export_append_ms(out, vms_timeline_get_time(&file->span, sample) -
 						  file->span.begin_ns);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "],\n\"threadCPUDelta\":[");
 	for (size_t i = 0; i < n; i++) {
@@ -329,7 +333,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 		if (i)
 			g_string_append_c(out, ',');
 		vms_export_append_number(out, idle ? 0 : file->facts->interval_ns);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, weighted ? "],\n\"weight\":[" : "],\n\"weight\":null");
 	for (size_t i = 0; weighted && i < n; i++) {
@@ -337,7 +342,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 			g_string_append_c(out, ',');
 		vms_export_append_number(
 			out, vms_timeline_get_sample(track->line, track->index, i)->weight);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append_printf(out, "%s,\"weightType\":\"samples\",\"length\":%zu},\n",
 			       weighted ? "]" : "", n);

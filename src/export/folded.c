@@ -86,7 +86,8 @@ static void print_paths(const struct folder *folder, struct vms_export_sink *out
 			g_string_append_c(out->text, j ? ';' : ' ');
 		}
 		g_string_append_printf(out->text, "%" PRIu64 "\n", nodes[i].self);
-		vms_export_drain(out);
+		if (!vms_export_drain(out))
+			break;
 	}
 }
 
