@@ -4,6 +4,7 @@
  * report" shows.
  */
 #include "commands.h"
+#include "interrupts.h"
 #include "recorder.h"
 #include "recording_room.h"
 #include "values.h"
@@ -257,6 +258,24 @@ static void note_failure(struct session *session, const struct recorder *recorde
 	g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_IO, "recording ended early: %s", failure);
 }
 
+/*
+ * Samples, and adds the names. A signal ends the sampling, as users end it; the names are then read
+ * on the budget, which the next signal hurries.
+ */
+static bool write_recording(struct session *session, struct recorder *recorder,
+			    struct vms_outfile *file, uint64_t duration_ns,
+			    struct vms_recording_stats *stats, GError **error)
+{
+	struct interrupts interrupts;
+	interrupts_catch(&interrupts, NULL);
+	bool is_written = recorder_write(recorder, file, duration_ns, error);
+	interrupts_release(&interrupts);
+	interrupts_catch(&interrupts, session->budget);
+	is_written = is_written && write_names(session, recorder, file, stats, error);
+	interrupts_release(&interrupts);
+	return is_written;
+}
+
 static bool record(struct session *session, const struct options *options,
 		   struct recorder *recorder, GError **error)
 {
@@ -275,8 +294,7 @@ static bool record(struct session *session, const struct options *options,
 	if (!make_sessions(session, options, recorder, error))
 		return false;
 	g_autoptr(vms_outfile) file = vms_outfile_open_random(session->outputs[0], true, error);
-	if (!file || !recorder_write(recorder, file, duration_ns, error) ||
-	    !write_names(session, recorder, file, &stats, error))
+	if (!file || !write_recording(session, recorder, file, duration_ns, &stats, error))
 		return false;
 	if (recorder->full && stats.samples == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "%s", recorder->full);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder.h"
 #include "base/clock.h"
+#include "interrupts.h"
 #include "recording_room.h"
-#include <glib-unix.h>
 #include <vmscope/log.h>
 
 #define READ_NS (UINT64_C(100) * 1000 * 1000)
@@ -19,12 +19,6 @@ void recorder_clear(struct recorder *recorder)
 		vms_sampler_free(recorder->samplers[i]);
 	recorder->n = 0;
 	g_clear_pointer(&recorder->full, g_free);
-}
-
-static gboolean set_flag(gpointer data)
-{
-	*(bool *)data = true;
-	return G_SOURCE_CONTINUE;
 }
 
 /* Keeps what is in the file, if it is something. The rest of what was sampled is lost. */
@@ -87,28 +81,19 @@ static bool wait_for_end(struct recorder *recorder, uint64_t until_ns)
 bool recorder_write(struct recorder *recorder, struct vms_outfile *file, uint64_t duration_ns,
 		    GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
-	bool is_interrupted = false, done = true, ended = false;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], set_flag, &is_interrupted);
+	bool done = true, ended = false;
 	const bool started = start_sessions(recorder, error);
 	if (started)
 		vms_log(VMS_LOG_INFO, "recording has begun");
 	const uint64_t end_ns = duration_ns ? vms_clock_now_ns() + duration_ns : UINT64_MAX;
-	while (started && done && !ended && !recorder->full && !is_interrupted &&
+	while (started && done && !ended && !recorder->full && !interrupts_came() &&
 	       vms_clock_now_ns() < end_ns) {
 		ended = wait_for_end(recorder, MIN(vms_clock_now_ns() + READ_NS, end_ns));
-		while (g_main_context_iteration(NULL, FALSE))
-			;
 		done = write_new(recorder, file, error);
 	}
 	if (started)
 		stop_sessions(recorder, recorder->n);
-	done = started && done && write_new(recorder, file, error);
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
-	return done;
+	return started && done && write_new(recorder, file, error);
 }
 
 char *recorder_failure(const struct recorder *recorder)

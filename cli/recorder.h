@@ -17,8 +17,9 @@ void recorder_clear(struct recorder *recorder);
 
 /*
  * Writes what the sessions sample into a file, until the targets of one have ended, the time is
- * over, or a signal comes. Then all are stopped. If the disk is full, they are stopped, too, and
- * the file has whole records of what was sampled before; it fails only if that is nothing.
+ * over, or a signal comes (see interrupts.h). Then all are stopped. If the disk is full, they are
+ * stopped, too, and the file has whole records of what was sampled before; it fails only if that is
+ * nothing.
  */
 bool recorder_write(struct recorder *recorder, struct vms_outfile *file, uint64_t duration_ns,
 		    GError **error);
