@@ -5,12 +5,13 @@
 
 static const int signals[INTERRUPTS] = { SIGINT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t came, unseen;
-static struct vms_budget *hurried; /* written while no signal is caught */
+static struct vms_budget *hurried; /* or NULL; written while no signal is caught */
 
 static void note_signal(int number)
 {
 	came = 1;
-	vms_budget_hurry(hurried);
+	if (hurried)
+		vms_budget_hurry(hurried);
 	unseen = unseen + 1;
 	if (unseen < UNSEEN_MAX)
 		return;

@@ -17,7 +17,7 @@ struct interrupts {
 
 /*
  * From now on these signals are only noted, and hurry the budget, which must live until they are
- * released. One run at a time can catch them.
+ * released, or is NULL. One run at a time can catch them.
  */
 void interrupts_catch(struct interrupts *interrupts, struct vms_budget *budget);
 /* True if one has come, since they are caught or forgotten. */
