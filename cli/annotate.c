@@ -222,8 +222,8 @@ static bool annotate_recording(struct session *session, const char *function, co
 	g_autoptr(vms_recording) recording = open_recording(session, path, error);
 	if (!recording)
 		return false;
-	g_autoptr(vms_profile) profile =
-		vms_recording_profile(recording, VMS_PROFILE_BY_ADDRESS, false, error);
+	g_autoptr(vms_profile) profile = make_recording_profile(
+		session, recording, path, VMS_PROFILE_BY_ADDRESS, false, error);
 	if (!profile)
 		return false;
 	const struct source source = { .profile = profile,

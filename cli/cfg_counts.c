@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg_counts.h"
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "cfg/edge_counts.h"
 #include "interrupts.h"
 
@@ -151,9 +152,9 @@ struct cfg_counts *cfg_counts_measure(struct session *session, const struct vms_
 	const struct vms_block *blocks = vms_cfg_blocks(cfg, &n);
 	g_autoptr(cfg_counts) counts = new_counts(cfg);
 	g_autoptr(GHashTable) before =
-		g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+		g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, g_free);
 	g_autoptr(GHashTable) after =
-		g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+		g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, g_free);
 	struct count_run run = { cfg, counts, before, after };
 	for (size_t i = 0; i < n; i++) {
 		add_counter(before, blocks[i].va, &counts->blocks[i]);

@@ -41,7 +41,8 @@ static bool load_side(struct session *session, struct side *side, GError **error
 	side->recording = open_recording(session, side->path, error);
 	if (!side->recording)
 		return false;
-	side->profile = vms_recording_profile(side->recording, VMS_PROFILE_BY_COMM, false, error);
+	side->profile = make_recording_profile(session, side->recording, side->path,
+					       VMS_PROFILE_BY_COMM, false, error);
 	if (!side->profile) {
 		g_prefix_error(error, "%s: ", side->path);
 		return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow_filter.h"
+#include "base/keyed_hash.h"
 #include "flow_spec.h"
 #include "values.h"
 #include <math.h>
@@ -269,8 +270,8 @@ static void list_names(const struct vms_probe *probe, GHashTable *probes, GHashT
 /* Checks that some record has a value of this name. If not, the name is most probably wrong. */
 static bool check_name(const struct vms_flow_report *report, const char *name, GError **error)
 {
-	g_autoptr(GHashTable) probes = g_hash_table_new(NULL, NULL);
-	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+	g_autoptr(GHashTable) probes = g_hash_table_new(vms_hash_direct, NULL);
+	g_autoptr(GHashTable) names = g_hash_table_new(vms_hash_text, g_str_equal);
 	g_autoptr(GString) list = g_string_new(NULL);
 	for (size_t i = 0; i < vms_flow_report_count(report); i++) {
 		const struct vms_flow_record *record = vms_flow_report_record(report, i, NULL);

@@ -11,8 +11,8 @@ struct timeline {
 	struct vms_outfile *file;
 	uint64_t begin_ns;
 	GString *out;
-	GHashTable *tracks; /* pid << 32 | tid → the last name of the task; "" for a vCPU */
-	bool is_first;	    /* no event has been written yet */
+	GTree *tracks; /* pid << 32 | tid → the last name of the task; "" for a vCPU */
+	bool is_first; /* no event has been written yet */
 };
 
 /* The track that shows an event. vCPUs are threads of process 0, with the vCPU's number as tid. */
@@ -77,23 +77,26 @@ static void note_track(struct timeline *timeline, const struct track *track)
 {
 	const uint64_t key = (uint64_t)track->pid << 32 | track->tid;
 	const char *comm = track->comm ? track->comm : "";
-	const char *known = g_hash_table_lookup(timeline->tracks, &key);
+	const char *known = g_tree_lookup(timeline->tracks, &key);
 	if (!known || strcmp(known, comm) != 0)
-		g_hash_table_insert(timeline->tracks, g_memdup2(&key, sizeof(key)), g_strdup(comm));
+		g_tree_insert(timeline->tracks, g_memdup2(&key, sizeof(key)), g_strdup(comm));
 }
 
-static void append_names(struct timeline *timeline)
+static gboolean append_names_of(gpointer key, gpointer comm, gpointer timeline)
 {
-	GHashTableIter iter;
-	void *key, *comm;
-	g_hash_table_iter_init(&iter, timeline->tracks);
-	while (g_hash_table_iter_next(&iter, &key, &comm)) {
-		const uint64_t number = *(const uint64_t *)key;
-		const struct track track = { (uint32_t)(number >> 32), (uint32_t)number, comm };
-		g_autofree char *vcpu = g_strdup_printf("vCPU %u", track.tid);
-		append_name(timeline, "process_name", *track.comm ? track.comm : "vCPUs", &track);
-		append_name(timeline, "thread_name", *track.comm ? track.comm : vcpu, &track);
-	}
+	const uint64_t number = *(const uint64_t *)key;
+	const struct track track = { (uint32_t)(number >> 32), (uint32_t)number, comm };
+	g_autofree char *vcpu = g_strdup_printf("vCPU %u", track.tid);
+	append_name(timeline, "process_name", *track.comm ? track.comm : "vCPUs", &track);
+	append_name(timeline, "thread_name", *track.comm ? track.comm : vcpu, &track);
+	return FALSE;
+}
+
+static int compare_tracks(const void *a, const void *b, void *data)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	(void)data;
+	return x < y ? -1 : x > y;
 }
 
 typedef bool (*get_value)(const struct vms_flow_record *record, size_t index,
@@ -165,8 +168,7 @@ bool flow_timeline_write(struct session *session, const struct vms_flow_report *
 	if (!file)
 		return false;
 	g_autoptr(GString) out = g_string_new("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-	g_autoptr(GHashTable) tracks =
-		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+	g_autoptr(GTree) tracks = g_tree_new_full(compare_tracks, NULL, g_free, g_free);
 	struct timeline timeline = { .session = session,
 				     .file = file,
 				     .begin_ns = begin_ns,
@@ -175,7 +177,7 @@ bool flow_timeline_write(struct session *session, const struct vms_flow_report *
 				     .is_first = true };
 	if (!vms_flow_report_each(report, append_each, &timeline, error))
 		return false;
-	append_names(&timeline);
+	g_tree_foreach(tracks, append_names_of, &timeline);
 	g_string_append(out, "]}\n");
 	return write_events(&timeline, error) && vms_outfile_commit(file, error);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "functions.h"
+#include "base/keyed_hash.h"
 #include <string.h>
 
 bool functions_is_pattern(const char *text)
@@ -16,7 +17,7 @@ void functions_begin(struct functions *functions, const char *pattern)
 {
 	*functions = (struct functions) {
 		.pattern = g_pattern_spec_new(pattern),
-		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
+		.seen = g_hash_table_new_full(vms_hash_int64, g_int64_equal, g_free, NULL),
 		.vas = g_array_new(FALSE, FALSE, sizeof(uint64_t)),
 	};
 }

@@ -17,7 +17,7 @@
 #define ERROR_TYPE  "(uiay)"
 /* What a file may cost that is this large, besides what any may cost. */
 #define NS_PER_GIB   (10 * UINT64_C(1000000000))
-#define BYTES_FACTOR 4
+#define BYTES_FACTOR 6
 
 enum error_kind { NO_ERROR, OF_VMSCOPE, OF_USAGE };
 
@@ -208,7 +208,7 @@ static struct vms_budget *make_budget(const struct session *session, uint64_t si
 	const uint64_t ns = vms_budget_left(session->budget, VMS_BUDGET_STEPS) * VMS_BUDGET_STEP_NS;
 	const struct vms_budget_options options = {
 		.size = sizeof(options),
-		.processor_ns = MAX(ns, (uint64_t)((double)size / (1 << 30) * NS_PER_GIB)),
+		.processor_ns = ns + (uint64_t)((double)size / (1 << 30) * NS_PER_GIB),
 		.bytes = vms_budget_left(session->budget, VMS_BUDGET_BYTES) + size * BYTES_FACTOR,
 		.items = vms_budget_left(session->budget, VMS_BUDGET_ITEMS) + size,
 		.printed = vms_budget_left(session->budget, VMS_BUDGET_PRINTED) + size,

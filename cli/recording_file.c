@@ -13,7 +13,12 @@ static void note_damage(struct session *session, const struct vms_recording *rec
 	vms_recording_get_stats(recording, &stats);
 	if (session->loss || (n == 0 && stats.is_complete))
 		return;
-	if (n > 0)
+	if (n > 0 && damages->is_costly)
+		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_BUDGET,
+			    "%s is not shown whole: it costs more than a recording of its size may "
+			    "(%s)%s",
+			    path, damages->reason, n > 1 ? "; it is damaged, too" : "");
+	else if (n > 0)
 		g_set_error(&session->loss, VMS_ERROR, VMS_ERROR_MALFORMED,
 			    "%s is %s at byte %" G_GUINT64_FORMAT " (%s): %" G_GUINT64_FORMAT
 			    " bytes of it could not be read%s",
@@ -38,12 +43,22 @@ static bool check_samples(struct session *session, const struct vms_recording *r
 	return false;
 }
 
+struct vms_profile *make_recording_profile(struct session *session, struct vms_recording *recording,
+					   const char *path, unsigned flags, bool leaf_first,
+					   GError **error)
+{
+	struct vms_profile *profile = vms_recording_profile(recording, flags, leaf_first, error);
+	note_damage(session, recording, path); /* names may cost more than there is */
+	return profile;
+}
+
 struct vms_recording *open_recording(struct session *session, const char *path, GError **error)
 {
 	const int fd = jailed_command_open(session, path, error);
 	if (fd < 0)
 		return NULL;
-	g_autoptr(vms_recording) recording = vms_recording_load_fd(fd, path, error);
+	g_autoptr(vms_recording) recording =
+		vms_recording_load_fd(fd, path, session->jailed ? session->budget : NULL, error);
 	close(fd);
 	if (!recording)
 		return NULL;

@@ -100,7 +100,7 @@ static bool write_profile(struct session *session, const struct vms_exporter *ex
 
 static bool export_profile(struct session *session, struct vms_recording *recording,
 			   const struct options *options, const struct vms_exporter *exporter,
-			   GError **error)
+			   const char *path, GError **error)
 {
 	struct vms_export_options export_options = { .size = sizeof(export_options) };
 	unsigned flags = 0;
@@ -109,10 +109,11 @@ static bool export_profile(struct session *session, struct vms_recording *record
 			  &export_options.min_percent, error))
 		return false;
 	g_autoptr(vms_profile) profile =
-		vms_recording_profile(recording, flags, options->reverse, error);
+		make_recording_profile(session, recording, path, flags, options->reverse, error);
 	if (!profile)
 		return false;
 	g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
+	export_options.budget = vms_recording_budget(recording);
 	if (options->open)
 		return vms_export_text(exporter, profile, facts, NULL,
 				       jailed_command_served(session), error);
@@ -161,7 +162,7 @@ static bool read_recording(struct session *session, const struct options *option
 	if (!recording)
 		return false;
 	return options->stats ? write_stats(session, recording, error)
-			      : export_profile(session, recording, options, exporter, error);
+			      : export_profile(session, recording, options, exporter, path, error);
 }
 
 static bool report_recording(struct session *session, const struct options *options,

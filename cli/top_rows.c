@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "top_rows.h"
+#include "base/keyed_hash.h"
 
 struct builder {
 	const struct top_view *view;
-	GStringChunk *strings;
+	struct vms_texts *strings;
 	GArray *rows;
 	GHashTable *indices; /* from a struct top_row to its index + 1 */
 	uint64_t stacks;     /* that were counted */
@@ -13,9 +14,10 @@ struct builder {
 static guint hash_row(gconstpointer data)
 {
 	const struct top_row *row = data;
-	return g_direct_hash(row->guest) ^ g_direct_hash(row->process) * 31 ^
-	       g_direct_hash(row->container) * 37 ^ g_direct_hash(row->function) * 17 ^
-	       g_direct_hash(row->module) * 13 ^ row->vcpu;
+	const uint64_t parts[] = { (uintptr_t)row->guest,     (uintptr_t)row->process,
+				   (uintptr_t)row->container, (uintptr_t)row->function,
+				   (uintptr_t)row->module,    row->vcpu };
+	return (guint)vms_keyed_hash(parts, sizeof(parts));
 }
 
 static gboolean equal_rows(gconstpointer a, gconstpointer b)
@@ -27,7 +29,7 @@ static gboolean equal_rows(gconstpointer a, gconstpointer b)
 
 static const char *intern_text(struct builder *builder, const char *text)
 {
-	return text ? g_string_chunk_insert_const(builder->strings, text) : NULL;
+	return vms_texts_keep(builder->strings, text);
 }
 
 static struct top_row *get_row(struct builder *builder, const struct top_row *key)
@@ -135,7 +137,7 @@ static int compare_rows(const void *a, const void *b, void *data)
 struct top_rows *top_rows_new(const struct top_round *round, const struct top_view *view)
 {
 	struct top_rows *rows = g_new(struct top_rows, 1);
-	rows->strings = g_string_chunk_new(4096);
+	rows->strings = vms_texts_new();
 	rows->rows = g_array_new(FALSE, TRUE, sizeof(struct top_row));
 	struct builder builder = {
 		.view = view,
@@ -161,6 +163,6 @@ void top_rows_free(struct top_rows *rows)
 	if (!rows)
 		return;
 	g_array_unref(rows->rows);
-	g_string_chunk_free(rows->strings);
+	vms_texts_free(rows->strings);
 	g_free(rows);
 }

@@ -2,6 +2,7 @@
 /* The rows of "vmscope top": samples of a round by function, process, container, vCPU and guest. */
 #pragma once
 
+#include "base/texts.h"
 #include "top_rounds.h"
 
 /* What a row stands for: any of these together. */
@@ -31,7 +32,7 @@ struct top_row {
 };
 
 struct top_rows {
-	GStringChunk *strings;
+	struct vms_texts *strings;
 	GArray *rows; /* struct top_row, sorted */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vmscope trace: prints the system calls of a guest, like strace those of a program. */
+#include "base/keyed_hash.h"
 #include "base/outfile.h"
 #include "commands.h"
 #include "flow_output.h"
@@ -284,7 +285,7 @@ static bool trace_calls(struct session *session, const struct options *options, 
 	if (!trace.calls)
 		return false;
 	trace.types = vms_guest_types(session->guest, vms_guest_info(session->guest)->text, NULL);
-	trace.by_va = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+	trace.by_va = g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, g_free);
 	live_records_init(&trace.live);
 	const bool done = trace_until_end(&trace, options, max_calls, error);
 	vms_flow_unref(trace.flow);

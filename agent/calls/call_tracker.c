@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "agent/calls/call_tracker-private.h"
+#include "base/keyed_hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,8 @@ struct call_trackers *call_trackers_new(const struct vms_agent_calls *options,
 	trackers->n_vcpus = n_vcpus;
 	trackers->levels = *levels;
 	pthread_mutex_init(&trackers->lock, NULL);
-	trackers->contexts = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free);
-	trackers->streams = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free);
+	trackers->contexts = g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, free);
+	trackers->streams = g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, free);
 	if (!functions_init(&trackers->functions, functions, n_functions)) {
 		call_trackers_free(trackers);
 		return NULL;

@@ -2,6 +2,7 @@
 /* Writes profiles in the formats of many viewers. All of this is for any thread. */
 #pragma once
 
+#include <vmscope/budget.h>
 #include <vmscope/comparison.h>
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
@@ -16,6 +17,8 @@ struct vms_export_options {
 	 * of the comparison. NULL: no comparison.
 	 */
 	const struct vms_comparison *comparison;
+	/* Bounds the output, as a few bytes of foreign data may become many. NULL: no bound. */
+	struct vms_budget *budget;
 };
 
 struct vms_export_sink;
@@ -51,7 +54,7 @@ const struct vms_exporter *vms_exporter_by_path(const char *path);
 
 /*
  * Appends a profile to `out`. `facts` are those of the profile's run. `options` may be NULL.
- * Errors: INVALID_ARGUMENT (the options, or the format cannot show a comparison).
+ * Errors: INVALID_ARGUMENT (the options, or the format cannot show a comparison), BUDGET.
  */
 bool vms_export_text(const struct vms_exporter *exporter, const struct vms_profile *profile,
 		     const struct vms_run_facts *facts, const struct vms_export_options *options,

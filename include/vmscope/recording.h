@@ -7,6 +7,7 @@
 #pragma once
 
 #include <vmscope/arch.h>
+#include <vmscope/budget.h>
 #include <vmscope/profile.h>
 #include <vmscope/run_facts.h>
 #include <vmscope/sampler.h>
@@ -21,6 +22,11 @@ struct vms_recording_damage {
 	uint64_t offset, size; /* bytes that could not be read */
 	const char *reason;
 	bool is_truncated; /* the file ends there in the middle of a record */
+	/*
+	 * Nothing is wrong there, but to read more costs more than the budget has: `reason` says
+	 * what. There is at most one, the first in the list.
+	 */
+	bool is_costly;
 };
 
 struct vms_recording_stats {
@@ -42,11 +48,24 @@ struct vms_recording_stats {
 
 /*
  * Reads a recording. A damaged file is read as far as it can be; vms_recording_damages tells what
- * is missing. Errors: NOT_FOUND, PERMISSION, IO, MALFORMED (it is not a recording).
+ * is missing. The file is interpreted on a budget of vms_recording_budget_new. Errors: NOT_FOUND,
+ * PERMISSION, IO (as if it is not a regular file), MALFORMED (it is not a recording).
  */
 struct vms_recording *vms_recording_load(const char *path, GError **error);
-/* The same for a file that is open, which stays the caller's. `path` is for messages. */
-struct vms_recording *vms_recording_load_fd(int fd, const char *path, GError **error);
+/*
+ * The same of an open file, which stays the caller's; `name` is for messages. `budget` also pays
+ * for the profiles that are made of the recording; NULL: one by the file's size. Errors: as above;
+ * BUDGET, CANCELLED.
+ */
+struct vms_recording *vms_recording_load_fd(int fd, const char *name, struct vms_budget *budget,
+					    GError **error);
+/*
+ * Makes the budget of a file that a user has named: 4 s of processor time and 10 s more for each
+ * GiB, 256 MiB of memory and six times the file's size.
+ */
+struct vms_budget *vms_recording_budget_new(uint64_t file_bytes);
+/* Returns the budget of a recording, for options of exports. The recording owns it. */
+struct vms_budget *vms_recording_budget(const struct vms_recording *recording);
 void vms_recording_free(struct vms_recording *recording);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_recording, vms_recording_free)
 
@@ -66,8 +85,8 @@ void vms_recording_get_stats(const struct vms_recording *recording,
 void vms_recording_write_names(struct vms_recording *recording, struct vms_debug_files *files,
 			       struct vms_budget *budget, GByteArray *out);
 /*
- * Makes a profile: one tree for all CPUs. `flags` are enum vms_profile_flags. Errors: NOT_FOUND (it
- * has no samples).
+ * Makes a profile: one tree for all CPUs. `flags` are enum vms_profile_flags. What the budget
+ * cannot pay for is a damage of the recording. Errors: NOT_FOUND (it has no samples).
  */
 struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsigned flags,
 					  bool leaf_first, GError **error);

@@ -4,12 +4,25 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* True if a terminal or a viewer begins a new line there, as at a line feed. */
+static bool breaks_line(gunichar c)
+{
+	const GUnicodeType type = g_unichar_type(c);
+	return type == G_UNICODE_LINE_SEPARATOR || type == G_UNICODE_PARAGRAPH_SEPARATOR;
+}
+
+/* True if it has no shape, as a control character, or one that turns the direction of text. */
+static bool is_invisible(gunichar c)
+{
+	return g_unichar_iscntrl(c) || breaks_line(c) || g_unichar_type(c) == G_UNICODE_FORMAT;
+}
+
 void vms_text_clean(char *text)
 {
 	while (*text) {
 		gunichar c = g_utf8_get_char_validated(text, -1);
 		bool invalid = c == (gunichar)-1 || c == (gunichar)-2;
-		if (invalid || !g_unichar_isprint(c)) {
+		if (invalid || !g_unichar_isprint(c) || breaks_line(c)) {
 			size_t bytes = invalid ? 1 : (size_t)(g_utf8_next_char(text) - text);
 			memset(text, '?', bytes);
 			text += bytes;
@@ -32,7 +45,7 @@ char *vms_text_escape(const char *text)
 		const char *next = is_invalid ? text + 1 : g_utf8_next_char(text);
 		if (byte < G_N_ELEMENTS(names) && names[byte])
 			g_string_append(escaped, names[byte]);
-		else if (is_invalid || g_unichar_iscntrl(c))
+		else if (is_invalid || is_invisible(c))
 			while (text < next)
 				g_string_append_printf(escaped, "\\x%02x", (guchar)*text++);
 		else

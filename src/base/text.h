@@ -5,11 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Replaces, in place, every byte that is not part of a printable UTF-8 character by '?'. */
+/*
+ * Replaces, in place, every byte that is not part of a printable UTF-8 character by '?'. Characters
+ * that break a line (U+2028, U+2029) or reorder text (U+202A to U+202E, U+2066 to U+2069 and others
+ * without a shape) are not printable.
+ */
 void vms_text_clean(char *text);
 /*
- * Returns a copy that is one line: control characters are written as C writes them ("\\n",
- * "\\x1b"), and bytes that are no UTF-8, too. Newly allocated.
+ * Returns a copy that is one line: control characters and others without a shape are written as C
+ * writes them ("\\n", "\\x1b"), and bytes that are no UTF-8, too. Newly allocated.
  */
 char *vms_text_escape(const char *text);
 /*

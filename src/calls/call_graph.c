@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls/call_graph.h"
+#include "base/keyed_hash.h"
 #include <inttypes.h>
 
 #define RECORD		16
@@ -24,8 +25,8 @@ struct vms_call_graph *vms_call_graph_new(void)
 	graph->functions = g_array_new(FALSE, FALSE, sizeof(struct vms_called));
 	graph->edges = g_array_new(FALSE, FALSE, sizeof(struct vms_call_edge));
 	graph->open = g_array_new(FALSE, FALSE, sizeof(struct open_call));
-	graph->by_address = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
-	graph->by_pair = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	graph->by_address = g_hash_table_new_full(vms_hash_int64, g_int64_equal, g_free, NULL);
+	graph->by_pair = g_hash_table_new_full(vms_hash_int64, g_int64_equal, g_free, NULL);
 	return graph;
 }
 

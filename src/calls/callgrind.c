@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the call graph of a trace's directory as callgrind does, for KCachegrind. */
+#include "base/keyed_hash.h"
 #include "calls/call_graph.h"
 #include "calls/trace_names.h"
 #include <errno.h>
@@ -244,7 +245,8 @@ bool vms_calls_write_callgrind(const char *directory, GString *out, GError **err
 	if (!names)
 		return false;
 	g_array_sort(graph->edges, compare_edges);
-	g_autoptr(GHashTable) images = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	g_autoptr(GHashTable) images =
+		g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
 	const guint n = graph->functions->len;
 	g_autofree const char **image_of = g_new(const char *, n);
 	g_autofree char **name_of = g_new(char *, n);

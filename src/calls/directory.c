@@ -3,6 +3,7 @@
  * Records go directly to the files of their streams, and only whole records. The files with names
  * are replaced as a whole when something in them has changed.
  */
+#include "base/keyed_hash.h"
 #include "calls/directory-private.h"
 
 #include "base/path.h"
@@ -584,11 +585,11 @@ struct vms_calls_directory *vms_calls_directory_open(const char *path, GError **
 	directory->place = place;
 	directory->path = g_strdup(path);
 	directory->fd = fd;
-	directory->streams = g_hash_table_new_full(NULL, NULL, NULL, free_stream);
+	directory->streams = g_hash_table_new_full(vms_hash_direct, NULL, NULL, free_stream);
 	g_queue_init(&directory->open);
 	directory->images = g_ptr_array_new();
-	directory->image_ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	directory->names = g_hash_table_new(g_str_hash, g_str_equal);
+	directory->image_ids = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
+	directory->names = g_hash_table_new(vms_hash_text, g_str_equal);
 	directory->places = vms_calls_places_new();
 	directory->kernel = vms_calls_mappings_make(directory->places, true);
 	directory->start_ns = UINT64_MAX;

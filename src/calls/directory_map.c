@@ -3,6 +3,7 @@
  * Gives images their places in a trace. An image has one place, or several if it grew. The mappings
  * of an image in all processes lead to its places.
  */
+#include "base/keyed_hash.h"
 #include "base/search.h"
 #include "calls/directory-private.h"
 
@@ -35,7 +36,7 @@ struct vms_calls_places *vms_calls_places_new(void)
 {
 	struct vms_calls_places *places = g_new0(struct vms_calls_places, 1);
 	places->list = g_array_new(false, false, sizeof(struct vms_calls_place));
-	places->strays = g_hash_table_new(NULL, NULL);
+	places->strays = g_hash_table_new(vms_hash_direct, NULL);
 	places->next = ROOM_START;
 	places->changed = true;
 	return places;
@@ -168,7 +169,7 @@ struct vms_calls_mappings *vms_calls_mappings_make(struct vms_calls_places *plac
 	mappings->places = places;
 	mappings->is_kernel = is_kernel;
 	mappings->list = g_array_new(false, false, sizeof(struct vms_calls_mapping));
-	mappings->asked = g_hash_table_new(NULL, NULL);
+	mappings->asked = g_hash_table_new(vms_hash_direct, NULL);
 	return mappings;
 }
 

@@ -3,6 +3,7 @@
  * Writes the symbol file of an image for uftrace. Every version of uftrace reads lines with three
  * columns. In this form a symbol reaches to the next one, or to a line of type "?".
  */
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "calls/directory-private.h"
 
@@ -41,7 +42,7 @@ struct vms_calls_image *vms_calls_image_new(const char *path, const char *name)
 	}
 	image->folder = g_string_free(clean, false);
 	image->name = g_strdup(name);
-	image->entries = g_hash_table_new(NULL, NULL);
+	image->entries = g_hash_table_new(vms_hash_direct, NULL);
 	return image;
 }
 

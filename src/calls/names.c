@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls/names.h"
-
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "guest/processes.h"
 #include "guest/symbols.h"
 #include "symbol/binary.h"
@@ -424,7 +424,7 @@ struct vms_calls_names *vms_calls_names_new(struct vms_calls_directory *director
 	complete_binaries(names);
 	names->is_late = is_late;
 	names->late_data = data;
-	names->searched = g_hash_table_new_full(NULL, NULL, NULL, unref_binary);
+	names->searched = g_hash_table_new_full(vms_hash_direct, NULL, NULL, unref_binary);
 	names->spaces = g_tree_new_full(compare_spaces, NULL, NULL, free_space);
 	vms_calls_directory_set_learn(directory, learn_mapping, names);
 	vms_calls_names_update_kernel(names);

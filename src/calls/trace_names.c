@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "calls/trace_names.h"
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include <inttypes.h>
 #include <vmscope/symbol.h>
@@ -32,7 +33,7 @@ struct vms_trace_names *vms_trace_names_new(void)
 	struct vms_trace_names *names = g_new(struct vms_trace_names, 1);
 	names->images = g_array_new(FALSE, FALSE, sizeof(struct image));
 	g_array_set_clear_func(names->images, clear_image);
-	names->symbols = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, unref_table);
+	names->symbols = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, unref_table);
 	return names;
 }
 
@@ -91,7 +92,7 @@ void vms_trace_names_add_map(struct vms_trace_names *names, char *text)
 
 GPtrArray *vms_trace_names_images(const struct vms_trace_names *names)
 {
-	g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+	g_autoptr(GHashTable) seen = g_hash_table_new(vms_hash_text, g_str_equal);
 	GPtrArray *list = g_ptr_array_new_with_free_func(g_free);
 	for (guint i = 0; i < names->images->len; i++) {
 		char *name = g_array_index(names->images, struct image, i).name;

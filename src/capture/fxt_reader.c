@@ -7,6 +7,7 @@
 
 #define TICKS_PER_SECOND UINT64_C(1000000000)
 #define INLINE_STRING	 0x8000u
+#define STEPS_OF_RECORD	 2 /* and one for each word that is read */
 
 /* A provider's tables. Their number is limited, because a file may have many sections. */
 struct provider {
@@ -48,6 +49,16 @@ static struct provider *find_provider(struct vms_fxt_reader *reader, uint32_t id
 	return provider;
 }
 
+/* Gives back what the tables of strings took. */
+static void give_back_tables(struct vms_fxt_reader *reader)
+{
+	for (guint i = 0; i < reader->providers->len; i++) {
+		const struct provider *provider = reader->providers->pdata[i];
+		vms_budget_give_back(reader->bytes.budget, VMS_BUDGET_BYTES,
+				     provider->strings->len * sizeof(struct vms_fxt_string));
+	}
+}
+
 struct vms_fxt_reader *vms_fxt_reader_new(struct vms_bytes bytes)
 {
 	struct vms_fxt_reader *reader = g_new0(struct vms_fxt_reader, 1);
@@ -62,6 +73,7 @@ void vms_fxt_reader_free(struct vms_fxt_reader *reader)
 {
 	if (!reader)
 		return;
+	give_back_tables(reader);
 	g_ptr_array_unref(reader->providers);
 	g_free(reader);
 }
@@ -377,10 +389,16 @@ static const char *decode_record(struct vms_fxt_reader *reader, uint64_t offset,
 	return cursor.fault;
 }
 
-static void set_string(struct provider *provider, uint32_t index, struct vms_fxt_string string)
+static void set_string(struct vms_fxt_reader *reader, uint32_t index, struct vms_fxt_string string)
 {
-	if (provider->strings->len <= index)
+	struct provider *provider = reader->provider;
+	if (provider->strings->len <= index) {
+		const uint64_t added = index + 1 - provider->strings->len;
+		if (!vms_budget_take(reader->bytes.budget, VMS_BUDGET_BYTES,
+				     added * sizeof(struct vms_fxt_string)))
+			return;
 		g_array_set_size(provider->strings, index + 1);
+	}
 	string.index = (uint16_t)index;
 	g_array_index(provider->strings, struct vms_fxt_string, index) = string;
 }
@@ -399,7 +417,7 @@ static void update_tables(struct vms_fxt_reader *reader, const struct vms_fxt_re
 			reader->provider = provider;
 		return;
 	case VMS_FXT_INITIALIZATION: reader->ticks_per_second = record->value; return;
-	case VMS_FXT_STRING: set_string(reader->provider, record->number, record->name); return;
+	case VMS_FXT_STRING: set_string(reader, record->number, record->name); return;
 	case VMS_FXT_THREAD:
 		reader->provider->threads[record->number] =
 			(struct vms_fxt_thread) { (uint8_t)record->number, record->thread.pid,
@@ -456,13 +474,17 @@ static enum vms_fxt_step skip_damage(struct vms_fxt_reader *reader, uint64_t rec
 enum vms_fxt_step vms_fxt_reader_next(struct vms_fxt_reader *reader, struct vms_fxt_record *ret,
 				      struct vms_fxt_damage *damage)
 {
+	struct vms_budget *budget = reader->bytes.budget;
 	uint64_t size;
-	if (reader->next >= reader->bytes.size)
+	if (reader->next >= reader->bytes.size || !vms_budget_step(budget, STEPS_OF_RECORD))
 		return VMS_FXT_END;
 	reader->offset = reader->next;
 	const char *fault = decode_record(reader, reader->next, ret, &size);
-	if (fault)
-		return skip_damage(reader, size, fault, damage);
+	if (fault) {
+		const enum vms_fxt_step step = skip_damage(reader, size, fault, damage);
+		/* Without a budget, all that follows looks damaged. */
+		return vms_budget_step(budget, STEPS_OF_RECORD) ? step : VMS_FXT_END;
+	}
 	reader->next += size;
 	update_tables(reader, ret);
 	return VMS_FXT_RECORD;

@@ -5,6 +5,8 @@
  *
  * If a valid record begins at the end of a damaged one, reading continues there. Otherwise it
  * continues at the next magic number, which our writer repeats in its files (vms_fxt_put_restart).
+ *
+ * The budget of the bytes pays. When it is used up, the file ends there.
  */
 #pragma once
 

@@ -4,6 +4,9 @@
 #include "capture/fxt_writer.h"
 #include <string.h>
 
+/* Bytes. Linux has 15, and many threads may refer to one long string of a file. */
+#define THREAD_NAME_LIMIT 255
+
 /* Strings of samples, by index. */
 enum {
 	STRING_CPU = 1,
@@ -176,7 +179,7 @@ char *vms_records_get_thread(const struct vms_fxt_record *record, uint32_t *tid)
 {
 	if (record->type != VMS_FXT_KERNEL_OBJECT || record->kind != VMS_FXT_THREAD_OBJECT)
 		return NULL;
-	char *name = g_strndup(record->name.text, record->name.length);
+	char *name = g_strndup(record->name.text, MIN(record->name.length, THREAD_NAME_LIMIT));
 	vms_text_clean(name);
 	*tid = (uint32_t)record->value;
 	return name;
@@ -237,12 +240,9 @@ uint64_t vms_records_number(const struct vms_fxt_record *event, const char *name
 	return found && (found->type == VMS_FXT_U32 || found->type == VMS_FXT_U64) ? found->u : 0;
 }
 
-char *vms_records_text(const struct vms_fxt_record *event, const char *name)
+const struct vms_fxt_string *vms_records_string(const struct vms_fxt_record *event,
+						const char *name)
 {
 	const struct vms_fxt_argument *found = find_argument(event, name);
-	if (!found || found->type != VMS_FXT_TEXT)
-		return NULL;
-	char *text = g_strndup(found->text.text, found->text.length);
-	vms_text_clean(text);
-	return text;
+	return found && found->type == VMS_FXT_TEXT ? &found->text : NULL;
 }

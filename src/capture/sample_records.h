@@ -49,8 +49,8 @@ bool vms_records_begins_system(const struct vms_fxt_record *record, enum vms_rec
 /* Appends the name of a thread, as viewers of the format expect it. */
 void vms_records_put_thread(GByteArray *out, uint32_t pid, uint32_t tid, const char *name);
 /*
- * Decodes the name of a thread. It is safe for a terminal, and newly allocated. NULL if the record
- * is not the name of a thread.
+ * Decodes the name of a thread, of which at most 255 bytes count. It is safe for a terminal, and
+ * newly allocated. NULL if the record is not the name of a thread.
  */
 char *vms_records_get_thread(const struct vms_fxt_record *record, uint32_t *tid);
 
@@ -64,5 +64,6 @@ void vms_records_add_text(struct vms_fxt_record *event, const char *name, const 
 bool vms_records_is_event(const struct vms_fxt_record *record, const char *name);
 /* Returns a number, or 0 if there is none. */
 uint64_t vms_records_number(const struct vms_fxt_record *event, const char *name);
-/* Returns a text that is safe for a terminal, newly allocated. NULL if there is none. */
-char *vms_records_text(const struct vms_fxt_record *event, const char *name);
+/* Returns a text, as it is in the file, or NULL if there is none. */
+const struct vms_fxt_string *vms_records_string(const struct vms_fxt_record *event,
+						const char *name);

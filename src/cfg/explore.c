@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cfg/explore.h"
+#include "base/keyed_hash.h"
 #include "cfg/switch_table.h"
 
 #define STEPS_LIMIT   (1u << 17)
@@ -310,7 +311,7 @@ bool vms_explore(struct vms_function_code *function, uint64_t va,
 	if (!vms_decoder_open(&explorer.decoder, arch, options->bits, options->code_base, error))
 		return false;
 	ret->steps = g_array_new(false, false, sizeof(struct vms_cfg_step));
-	ret->by_va = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+	ret->by_va = g_hash_table_new_full(vms_hash_int64, g_int64_equal, g_free, NULL);
 	ret->targets = g_array_new(false, false, sizeof(uint64_t));
 	explorer.places = g_array_new(false, false, sizeof(struct place));
 	explorer.indirect = g_array_new(false, false, sizeof(uint32_t));

@@ -4,6 +4,7 @@
  * block is a 32-bit offset in a module. For blocks without a function there is a module for each
  * 4 GiB of addresses that contains such blocks.
  */
+#include "base/keyed_hash.h"
 #include "coverage/report-private.h"
 
 #define MAX_MODULES UINT16_MAX
@@ -96,7 +97,7 @@ static GArray *make_entries(const struct vms_coverage_report *report, const GArr
 void vms_coverage_report_drcov(const struct vms_coverage_report *report, GString *out)
 {
 	g_autoptr(GArray) modules = g_array_new(FALSE, FALSE, sizeof(struct module));
-	g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+	g_autoptr(GHashTable) known = g_hash_table_new(vms_hash_text, g_str_equal);
 	g_autofree guint *module_of = g_new(guint, report->blocks->len + 1);
 	g_array_set_clear_func(modules, clear_module);
 	for (guint i = 0; i < report->blocks->len; i++) {

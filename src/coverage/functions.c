@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "coverage/functions.h"
+#include "base/keyed_hash.h"
+#include "base/texts.h"
 
 #include <string.h>
 
 struct vms_coverage_functions {
 	struct vms_guest *guest;
-	GStringChunk *names;
+	struct vms_texts *names;
 	GHashTable *by_key; /* struct vms_coverage_function: the same as value; owned by `all` */
 	GPtrArray *all;
 	guint n_tried; /* so many functions of `all`, from the first, have had their graph made */
@@ -16,7 +18,7 @@ struct vms_coverage_functions {
 static guint hash_function(gconstpointer key)
 {
 	const struct vms_coverage_function *function = key;
-	return g_int64_hash(&function->va) ^ g_str_hash(function->name);
+	return vms_hash_int64(&function->va) ^ vms_hash_text(function->name);
 }
 
 static gboolean is_same_function(gconstpointer a, gconstpointer b)
@@ -38,7 +40,7 @@ struct vms_coverage_functions *vms_coverage_functions_new(struct vms_guest *gues
 {
 	struct vms_coverage_functions *functions = g_new0(struct vms_coverage_functions, 1);
 	functions->guest = guest;
-	functions->names = g_string_chunk_new(1 << 16);
+	functions->names = vms_texts_new();
 	functions->by_key = g_hash_table_new(hash_function, is_same_function);
 	functions->all = g_ptr_array_new_with_free_func(free_function);
 	return functions;
@@ -50,7 +52,7 @@ void vms_coverage_functions_free(struct vms_coverage_functions *functions)
 		return;
 	g_hash_table_unref(functions->by_key);
 	g_ptr_array_unref(functions->all);
-	g_string_chunk_free(functions->names);
+	vms_texts_free(functions->names);
 	g_free(functions);
 }
 
@@ -64,8 +66,8 @@ static struct vms_coverage_function *take_function(struct vms_coverage_functions
 		return function;
 	function = g_new(struct vms_coverage_function, 1);
 	*function = (struct vms_coverage_function) {
-		.name = g_string_chunk_insert_const(functions->names, name),
-		.module = module ? g_string_chunk_insert_const(functions->names, module) : NULL,
+		.name = vms_texts_keep(functions->names, name),
+		.module = vms_texts_keep(functions->names, module),
 		.va = va,
 		.size = size,
 		.blocks = g_array_new(FALSE, FALSE, sizeof(uint32_t)),

@@ -3,6 +3,7 @@
  * Writes tracefiles of lcov: a section for each source file, with its functions and lines.
  * Functions without a known source file are in a section of their module.
  */
+#include "base/keyed_hash.h"
 #include "coverage/report-private.h"
 
 /* A tracefile that is being made. */
@@ -159,7 +160,7 @@ void vms_coverage_report_lcov(const struct vms_coverage_report *report, GString 
 	struct tracefile file = {
 		.report = report,
 		.out = out,
-		.names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.names = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL),
 	};
 	g_string_append(out, "TN:vmscope\n");
 	if (report->lines)

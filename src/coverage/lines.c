@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "coverage/lines.h"
+#include "base/keyed_hash.h"
 
 /* Equal lines are merged whenever so many lines were added. */
 #define MERGE_AT (1U << 22)
@@ -9,7 +10,7 @@ struct vms_covered_lines *vms_covered_lines_new(uint32_t n_functions)
 	struct vms_covered_lines *lines = g_new(struct vms_covered_lines, 1);
 	*lines = (struct vms_covered_lines) {
 		.files = g_ptr_array_new_with_free_func(g_free),
-		.index = g_hash_table_new(g_str_hash, g_str_equal),
+		.index = g_hash_table_new(vms_hash_text, g_str_equal),
 		.lines = g_array_new(FALSE, FALSE, sizeof(struct vms_covered_line)),
 		.places = g_array_new(FALSE, TRUE, sizeof(struct vms_function_place)),
 	};

@@ -2,6 +2,7 @@
 /* The content of a report, for the files of src/coverage/. */
 #pragma once
 
+#include "base/texts.h"
 #include "coverage/functions.h"
 #include "coverage/lines.h"
 #include "coverage/link.h"
@@ -9,7 +10,7 @@
 
 struct vms_coverage_report {
 	gatomicrefcount refs;
-	GStringChunk *names;
+	struct vms_texts *names;
 	GArray *functions; /* struct vms_covered_function */
 	GArray *blocks;	   /* struct vms_covered_block, by address */
 	struct vms_coverage_totals totals;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/keyed_hash.h"
 #include "coverage/report-private.h"
 
 #include "symbol/lines.h"
@@ -23,7 +24,7 @@ void vms_coverage_report_unref(struct vms_coverage_report *report)
 	vms_covered_lines_free(report->lines);
 	g_array_unref(report->functions);
 	g_array_unref(report->blocks);
-	g_string_chunk_free(report->names);
+	vms_texts_free(report->names);
 	g_free(report);
 }
 
@@ -264,10 +265,8 @@ static void add_function(struct work *work, const struct vms_coverage_function *
 	append_ranges(work, function, ranges);
 	merge_ranges(ranges);
 	struct vms_covered_function covered = {
-		.name = g_string_chunk_insert_const(report->names, function->name),
-		.module = function->module
-				  ? g_string_chunk_insert_const(report->names, function->module)
-				  : NULL,
+		.name = vms_texts_keep(report->names, function->name),
+		.module = vms_texts_keep(report->names, function->module),
 		.va = function->va,
 		.size = function->size,
 		.ran = ranges_touch(ranges, function->va, function->va + function->size),
@@ -373,7 +372,7 @@ struct vms_coverage_report *vms_coverage_report_new(const struct vms_coverage_li
 {
 	struct vms_coverage_report *report = g_new0(struct vms_coverage_report, 1);
 	g_atomic_ref_count_init(&report->refs);
-	report->names = g_string_chunk_new(1 << 16);
+	report->names = vms_texts_new();
 	report->functions = g_array_new(FALSE, FALSE, sizeof(struct vms_covered_function));
 	report->blocks = g_array_new(FALSE, FALSE, sizeof(struct vms_covered_block));
 	report->totals.lost = vms_coverage_link_lost(link);
@@ -450,7 +449,7 @@ void vms_coverage_report_add_lines(struct vms_coverage_report *report, struct vm
 	struct lines_work work = {
 		.report = report,
 		.ranges = g_array_new(FALSE, FALSE, sizeof(struct range)),
-		.functions = g_hash_table_new(g_int64_hash, g_int64_equal),
+		.functions = g_hash_table_new(vms_hash_int64, g_int64_equal),
 	};
 	report->lines = vms_covered_lines_new(report->functions->len);
 	add_all_ranges(&work);

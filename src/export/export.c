@@ -165,6 +165,7 @@ static bool write_profile(const struct vms_exporter *exporter, const struct vms_
 	}
 	if (exporter->needs_times)
 		warn_about_untimed_samples(exporter, profile);
+	sink->budget = own.budget;
 	exporter->write(profile, facts, &own, sink);
 	return vms_export_sink_finish(sink, error);
 }

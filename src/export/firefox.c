@@ -5,6 +5,7 @@
  * front ends upgrade it.
  * https://github.com/firefox-devtools/profiler/blob/main/docs-developer/CHANGELOG-formats.md
  */
+#include "base/keyed_hash.h"
 #include "export/export-private.h"
 #include "export/json.h"
 #include "export/stacks.h"
@@ -66,7 +67,7 @@ static uint32_t intern_string(struct firefox *file, char *text)
 
 static void name_labels(struct firefox *file)
 {
-	g_autoptr(GHashTable) known = g_hash_table_new(NULL, NULL);
+	g_autoptr(GHashTable) known = g_hash_table_new(vms_hash_direct, NULL);
 
 	for (uint32_t i = 0; i < file->n_labels; i++) {
 		const struct vms_label *label = vms_profile_label(file->profile, i);
@@ -99,7 +100,8 @@ static void write_column(struct firefox *file, const char *name, uint32_t length
 		if (i)
 			g_string_append_c(out, ',');
 		write(file, out, i);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "],\n");
 }
@@ -112,7 +114,8 @@ static void write_constants(struct firefox *file, const char *name, uint32_t len
 	for (uint32_t i = 0; i < length; i++) {
 		g_string_append(file->out->text, i ? "," : "");
 		g_string_append(file->out->text, value);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(file->out->text, "],\n");
 }
@@ -308,7 +311,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 			g_string_append(out, "null");
 		else
 			vms_export_append_number(out, stack);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "],\n\"time\":[");
 	for (size_t i = 0; i < n; i++) {
@@ -318,7 +322,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 			g_string_append_c(out, ',');
 		vms_export_append_ms(out, vms_timeline_get_time(&file->span, sample) -
 						  file->span.begin_ns);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "],\n\"threadCPUDelta\":[");
 	for (size_t i = 0; i < n; i++) {
@@ -328,7 +333,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 		if (i)
 			g_string_append_c(out, ',');
 		vms_export_append_number(out, idle ? 0 : file->facts->interval_ns);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, weighted ? "],\n\"weight\":[" : "],\n\"weight\":null");
 	for (size_t i = 0; weighted && i < n; i++) {
@@ -336,7 +342,8 @@ static void write_samples(struct firefox *file, const struct track *track)
 			g_string_append_c(out, ',');
 		vms_export_append_number(
 			out, vms_timeline_get_sample(track->line, track->index, i)->weight);
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append_printf(out, "%s,\"weightType\":\"samples\",\"length\":%zu},\n",
 			       weighted ? "]" : "", n);
@@ -415,7 +422,7 @@ static void write_firefox(const struct vms_profile *profile, const struct vms_ru
 		.span = vms_timeline_get_span(profile, facts),
 		.stacks = vms_stacks_new(profile, true),
 		.n_labels = n,
-		.ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.ids = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL),
 		.texts = g_ptr_array_new(),
 		.names = g_new(uint32_t, n),
 		.files = g_array_new(FALSE, FALSE, sizeof(uint32_t)),

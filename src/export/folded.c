@@ -4,6 +4,7 @@
  * of samples. This is the format of Brendan Gregg's stackcollapse tools, which many others read.
  * They all ignore a line that does not end in a number. Such a line says that a run ended early.
  */
+#include "base/keyed_hash.h"
 #include "export/export-private.h"
 #include "sample/tree.h"
 #include <inttypes.h>
@@ -85,7 +86,8 @@ static void print_paths(const struct folder *folder, struct vms_export_sink *out
 			g_string_append_c(out->text, j ? ';' : ' ');
 		}
 		g_string_append_printf(out->text, "%" PRIu64 "\n", nodes[i].self);
-		vms_export_drain(out);
+		if (!vms_export_drain(out))
+			break;
 	}
 }
 
@@ -97,7 +99,7 @@ static void write_folded(const struct vms_profile *profile, const struct vms_run
 	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
 	struct folder folder = {
 		.profile = profile,
-		.ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.ids = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL),
 		.texts = g_ptr_array_new(),
 		.tree = vms_tree_new(VMS_TREE_LIMIT),
 	};

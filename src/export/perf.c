@@ -136,7 +136,8 @@ static void write_perf(const struct vms_profile *profile, const struct vms_run_f
 	g_ptr_array_set_size(script.lines, (gint)vms_export_count_labels(profile));
 	for (size_t i = 0; i < n; i++) {
 		write_sample(&script, &samples[i], out->text);
-		vms_export_drain(out);
+		if (!vms_export_drain(out))
+			break;
 	}
 	g_ptr_array_unref(script.comms);
 	g_ptr_array_unref(script.lines);

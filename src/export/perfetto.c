@@ -4,6 +4,7 @@
  * there. What samples refer to is written where it is needed first, so that nothing but what was
  * written already has to be remembered.
  */
+#include "base/keyed_hash.h"
 #include "export/export-private.h"
 #include "export/protobuf.h"
 #include "export/stacks.h"
@@ -331,7 +332,7 @@ static void write_perfetto(const struct vms_profile *profile, const struct vms_r
 		.out = out,
 		.stacks = vms_stacks_new(profile, false),
 		.has_frame = g_new0(bool, vms_export_count_labels(profile)),
-		.mappings = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.mappings = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL),
 		.path = g_array_new(FALSE, FALSE, sizeof(uint64_t)),
 		.packet = g_string_new(NULL),
 		.message = g_string_new(NULL),

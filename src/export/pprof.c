@@ -3,6 +3,7 @@
  * pprof's profile.proto, compressed. A sample of it stands for all samples of a stack, a vCPU and a
  * thread, which its labels tell. Frames are code alone: a process is no frame but a label.
  */
+#include "base/keyed_hash.h"
 #include "export/export-private.h"
 #include "export/protobuf.h"
 #include "export/stacks.h"
@@ -291,9 +292,9 @@ static void write_pprof(const struct vms_profile *profile, const struct vms_run_
 		.facts = facts,
 		.out = out,
 		.stacks = vms_stacks_new(profile, false),
-		.strings = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+		.strings = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL),
 		.texts = g_ptr_array_new(),
-		.mappings = g_hash_table_new(NULL, NULL),
+		.mappings = g_hash_table_new(vms_hash_direct, NULL),
 		.maps = g_array_new(FALSE, FALSE, sizeof(struct mapping)),
 		.locations = g_new0(uint32_t, vms_export_count_labels(profile)),
 		.labels = g_array_new(FALSE, FALSE, sizeof(uint32_t)),

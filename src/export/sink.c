@@ -62,6 +62,12 @@ static void compress_text(struct vms_export_sink *sink, int flush)
 
 static void write_text(struct vms_export_sink *sink, int flush)
 {
+	if (!sink->error && !vms_budget_take(sink->budget, VMS_BUDGET_PRINTED, sink->text->len))
+		vms_budget_set_error(sink->budget, "cannot write the report", &sink->error);
+	if (sink->error) {
+		g_string_truncate(sink->text, 0);
+		return;
+	}
 	if (sink->gzip)
 		compress_text(sink, flush);
 	else
@@ -69,10 +75,11 @@ static void write_text(struct vms_export_sink *sink, int flush)
 	g_string_truncate(sink->text, 0);
 }
 
-void vms_export_drain(struct vms_export_sink *sink)
+bool vms_export_drain(struct vms_export_sink *sink)
 {
 	if (sink->text->len >= CHUNK)
 		write_text(sink, Z_NO_FLUSH);
+	return !sink->error;
 }
 
 bool vms_export_sink_finish(struct vms_export_sink *sink, GError **error)

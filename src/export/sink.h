@@ -6,13 +6,15 @@
  */
 #pragma once
 
+#include "base/budget.h"
 #include "base/outfile.h"
 
 typedef struct vms_export_sink {
 	GString *text; /* exporters append here, and call vms_export_drain */
 	GString *out;  /* one of these two is the target; the other one is NULL */
 	struct vms_outfile *file;
-	struct z_stream_s *gzip; /* NULL: not compressed */
+	struct z_stream_s *gzip;   /* NULL: not compressed */
+	struct vms_budget *budget; /* of what is written; NULL: no bound */
 	GError *error;
 } vms_export_sink;
 
@@ -21,9 +23,12 @@ struct vms_export_sink *vms_export_sink_new(GString *out, struct vms_outfile *fi
 void vms_export_sink_free(struct vms_export_sink *sink);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_export_sink, vms_export_sink_free)
 
-/* Writes the appended text if there is enough of it. Call it after every sample. */
-void vms_export_drain(struct vms_export_sink *sink);
-/* Writes the remaining text. Errors: IO. */
+/*
+ * Writes the appended text if there is enough of it. Call it after every sample. False if there was
+ * an error: more text would be dropped.
+ */
+bool vms_export_drain(struct vms_export_sink *sink);
+/* Writes the remaining text. Errors: IO, BUDGET. */
 bool vms_export_sink_finish(struct vms_export_sink *sink, GError **error);
 
 /* Appends a number in decimal. It is fast, because numbers are most of the output. */

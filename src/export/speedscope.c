@@ -37,7 +37,8 @@ static void write_frames(struct speedscope *file)
 		if (label->source && label->line)
 			g_string_append_printf(out, ",\"line\":%u", label->line);
 		g_string_append_c(out, '}');
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append(out, "]},\n\"profiles\":[");
 }
@@ -108,7 +109,8 @@ static void write_profile(struct speedscope *file, const char *name, bool with_p
 		if (i)
 			g_string_append_c(out, ',');
 		vms_export_append_number(out, g_array_index(file->weights, uint64_t, i));
-		vms_export_drain(file->out);
+		if (!vms_export_drain(file->out))
+			break;
 	}
 	g_string_append_printf(out, "],\"endValue\":%" PRIu64 "}", sum);
 }

@@ -175,7 +175,8 @@ static void print_tree(struct vms_export_sink *sink, const struct vms_profile *p
 		g_string_append_printf(out, "%*s%" PRIu64 " %.2f%% ", (int)depth * INDENT, "",
 				       node->total, share);
 		print_label(out, vms_profile_label(profile, node->label));
-		vms_export_drain(sink);
+		if (!vms_export_drain(sink))
+			break;
 	}
 }
 

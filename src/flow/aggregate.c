@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow/aggregate.h"
-
+#include "base/keyed_hash.h"
 #include "flow/record.h"
 #include <string.h>
 
@@ -22,10 +22,7 @@ struct row {
 static guint hash_row(gconstpointer data)
 {
 	const struct row *row = data;
-	guint hash = (guint)row->key_size;
-	for (size_t i = 0; i < row->key_size; i++)
-		hash = hash * 33 + row->key[i];
-	return hash;
+	return (guint)vms_keyed_hash(row->key, row->key_size);
 }
 
 static gboolean is_same_key(gconstpointer a, gconstpointer b)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "base/options.h"
 #include "flow/aggregate.h"
 #include "flow/record.h"
@@ -54,7 +55,7 @@ static void unref_place(gpointer place)
 static guint hash_place(gconstpointer key)
 {
 	const struct vms_flow_place *place = key;
-	return g_int64_hash(&place->va) ^ (guint)place->is_after;
+	return vms_hash_int64(&place->va) ^ (guint)place->is_after;
 }
 
 static gboolean is_same_place(gconstpointer a, gconstpointer b)
@@ -288,7 +289,7 @@ bool vms_flow_remove(struct vms_flow *flow, const uint64_t *vas, size_t n, GErro
 			    "cannot remove a place from the flow: it is enabled; disable it first");
 		return false;
 	}
-	g_autoptr(GHashTable) gone = g_hash_table_new(g_int64_hash, g_int64_equal);
+	g_autoptr(GHashTable) gone = g_hash_table_new(vms_hash_int64, g_int64_equal);
 	for (size_t i = 0; i < n; i++)
 		g_hash_table_add(gone, (void *)&vas[i]);
 	for (guint i = flow->places->len; i > 0; i--) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "flow/record.h"
 #include "flow/report.h"
@@ -304,8 +305,8 @@ struct vms_flow_report *vms_flow_saved_parse(struct vms_bytes bytes, const char 
 	struct reader reader = {
 		.bytes = bytes,
 		.search_left = SEARCH_MAX,
-		.probes = g_hash_table_new_full(NULL, NULL, NULL, unref_probe),
-		.places = g_hash_table_new_full(NULL, NULL, NULL, unref_place),
+		.probes = g_hash_table_new_full(vms_hash_direct, NULL, NULL, unref_probe),
+		.places = g_hash_table_new_full(vms_hash_direct, NULL, NULL, unref_place),
 		.report = report,
 		.saved.size = sizeof(reader.saved),
 	};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/keyed_hash.h"
 #include "base/options.h"
 #include "base/outfile.h"
 #include "flow/names.h"
@@ -193,8 +194,8 @@ struct vms_flow_writer *vms_flow_writer_open(const char *path, struct vms_guest 
 	writer->guest = guest;
 	writer->process = process;
 	writer->buffer = g_byte_array_sized_new(2 * BUFFER_BYTES);
-	writer->probes = g_hash_table_new_full(NULL, NULL, unref_probe, NULL);
-	writer->places = g_hash_table_new_full(NULL, NULL, unref_place, NULL);
+	writer->probes = g_hash_table_new_full(vms_hash_direct, NULL, unref_probe, NULL);
+	writer->places = g_hash_table_new_full(vms_hash_direct, NULL, unref_place, NULL);
 	g_byte_array_append(writer->buffer, (const guint8 *)VMS_SAVED_MAGIC,
 			    strlen(VMS_SAVED_MAGIC));
 	put_u32(writer, VMS_SAVED_VERSION);

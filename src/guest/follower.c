@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/follower.h"
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "guest/guest-private.h"
 
 /* Time between two readings of the modules. */
@@ -17,7 +18,7 @@ static uint64_t hash_modules(const struct vms_guest *guest)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_module *module = modules[i];
-		hash = hash * 31 + module->text + g_str_hash(module->name);
+		hash = hash * 31 + module->text + vms_hash_text(module->name);
 		hash = hash * 31 + module->init_text;
 	}
 	return hash;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/symbols.h"
+#include "base/keyed_hash.h"
 #include "base/nearest.h"
 #include "guest/guest-private.h"
 #include "symbol/symbolizer-private.h"
@@ -151,7 +152,7 @@ static void list_address(const struct vms_symbol *symbol, const char *module, vo
 char *vms_guest_addresses(struct vms_guest *guest, const char *name, size_t *n)
 {
 	struct address_list list = {
-		.seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
+		.seen = g_hash_table_new_full(vms_hash_int64, g_int64_equal, g_free, NULL),
 		.text = g_string_new(NULL),
 	};
 	vms_guest_lookup(guest, name, list_address, &list);

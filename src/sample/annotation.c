@@ -23,7 +23,7 @@ void vms_annotation_free(struct vms_annotation *annotation)
 	g_free(annotation->build_id);
 	g_array_unref(annotation->spots);
 	g_array_unref(annotation->instructions);
-	g_string_chunk_free(annotation->strings);
+	vms_texts_free(annotation->strings);
 	vms_binary_unref(annotation->binary);
 	vms_symbolizer_unref(annotation->symbolizer);
 	g_free(annotation);
@@ -57,7 +57,7 @@ static struct vms_annotation *find_annotation(GPtrArray *found, const struct vms
 	annotation->spots = g_array_new(FALSE, FALSE, sizeof(struct spot));
 	annotation->instructions =
 		g_array_new(FALSE, FALSE, sizeof(struct vms_annotated_instruction));
-	annotation->strings = g_string_chunk_new(1024);
+	annotation->strings = vms_texts_new();
 	annotation->space = VMS_NO_SPACE;
 	g_ptr_array_add(found, annotation);
 	return annotation;
@@ -182,7 +182,7 @@ static const char *intern_text(struct vms_annotation *annotation, const char *te
 		return NULL;
 	g_autofree char *clean = g_strdup(text);
 	vms_text_clean(clean);
-	return g_string_chunk_insert_const(annotation->strings, clean);
+	return vms_texts_keep(annotation->strings, clean);
 }
 
 /* Adds an instruction with the spots from `*next` up to its end. */

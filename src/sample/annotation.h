@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/texts.h"
 #include <vmscope/arch.h>
 #include <vmscope/budget.h>
 #include <vmscope/profile.h>
@@ -36,7 +37,7 @@ typedef struct vms_annotation {
 	uint32_t space;
 	struct vms_symbolizer *symbolizer;
 	GArray *instructions; /* struct vms_annotated_instruction */
-	GStringChunk *strings;
+	struct vms_texts *strings;
 } vms_annotation;
 
 /*

@@ -3,6 +3,8 @@
  * Compares profiles. The trees of both become one tree, whose keys are names: a node has the
  * samples that the stack has in each.
  */
+#include "base/keyed_hash.h"
+#include "base/texts.h"
 #include "sample/tree.h"
 #include <inttypes.h>
 #include <math.h>
@@ -29,7 +31,7 @@ struct counts {
 };
 
 struct vms_comparison {
-	GStringChunk *strings;
+	struct vms_texts *strings;
 	GArray *names;	     /* struct name */
 	GHashTable *indices; /* from a struct name to its index + 1 */
 	struct vms_tree *tree;
@@ -46,8 +48,9 @@ struct vms_comparison {
 static guint hash_name(gconstpointer data)
 {
 	const struct name *name = data;
-	return g_direct_hash(name->text) * 31 + g_direct_hash(name->module) * 17 +
-	       (guint)name->kind * 2 + name->is_user;
+	const uint64_t parts[] = { (uintptr_t)name->text, (uintptr_t)name->module,
+				   (uint64_t)name->kind << 1 | name->is_user };
+	return (guint)vms_keyed_hash(parts, sizeof(parts));
 }
 
 static gboolean equal_names(gconstpointer a, gconstpointer b)
@@ -59,7 +62,7 @@ static gboolean equal_names(gconstpointer a, gconstpointer b)
 
 static const char *intern_text(struct vms_comparison *comparison, const char *text)
 {
-	return text ? g_string_chunk_insert_const(comparison->strings, text) : NULL;
+	return vms_texts_keep(comparison->strings, text);
 }
 
 /* Returns the name of a file without folders: these may differ between machines. */
@@ -303,7 +306,7 @@ struct vms_comparison *vms_comparison_new(const struct vms_profile *before,
 		return NULL;
 	}
 	struct vms_comparison *comparison = g_new0(struct vms_comparison, 1);
-	comparison->strings = g_string_chunk_new(4096);
+	comparison->strings = vms_texts_new();
 	comparison->names = g_array_new(FALSE, FALSE, sizeof(struct name));
 	comparison->indices = g_hash_table_new_full(hash_name, equal_names, g_free, NULL);
 	comparison->tree = vms_tree_new(VMS_TREE_LIMIT);
@@ -329,7 +332,7 @@ void vms_comparison_free(struct vms_comparison *comparison)
 	g_array_unref(comparison->names);
 	g_array_unref(comparison->counts);
 	g_array_unref(comparison->functions);
-	g_string_chunk_free(comparison->strings);
+	vms_texts_free(comparison->strings);
 	g_free(comparison);
 }
 

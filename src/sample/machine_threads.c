@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/machine_threads.h"
+#include "base/keyed_hash.h"
 #include "capture/sample_records.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 void vms_machine_threads_init(struct vms_machine_threads *threads)
 {
 	*threads = (struct vms_machine_threads) {
-		.vcpus = g_hash_table_new(NULL, NULL),
-		.names = g_hash_table_new_full(NULL, NULL, NULL, g_free),
+		.vcpus = g_hash_table_new(vms_hash_direct, NULL),
+		.names = g_hash_table_new_full(vms_hash_direct, NULL, NULL, g_free),
 		.roles = g_ptr_array_new_with_free_func(g_free),
-		.indices = g_hash_table_new(g_str_hash, g_str_equal),
+		.indices = g_hash_table_new(vms_hash_text, g_str_equal),
 	};
 }
 

@@ -4,14 +4,23 @@
  * that have the same label become one node. Siblings are sorted. All of this is done in loops over
  * arrays in which a parent comes before its children.
  */
+#include "base/budget.h"
+#include "base/keyed_hash.h"
 #include "base/text.h"
+#include "base/texts.h"
 #include "sample/profile-private.h"
 #include "sample/profile_samples.h"
 #include <inttypes.h>
 #include <string.h>
 
+#define LEFT_OUT       "[left out]" /* a name for which there is no budget */
+#define STEPS_OF_LABEL 10
+#define STEPS_OF_NODE  50 /* to find it among others, and to sort it twice */
+#define ENTRY_BYTES    32 /* of a text, in a table */
+#define LABEL_BYTES    200
+
 struct vms_profile {
-	GStringChunk *strings;
+	struct vms_texts *strings;
 	GArray *labels;	 /* struct vms_label */
 	GArray *trees;	 /* struct vms_profile_tree */
 	GArray *samples; /* struct vms_profile_sample */
@@ -45,8 +54,10 @@ struct builder {
 static guint hash_identity(gconstpointer data)
 {
 	const struct identity *id = data;
-	return g_direct_hash(id->name) * 31 + g_direct_hash(id->module) * 17 +
-	       g_int64_hash(&id->va) + id->process * 13;
+	const uint64_t parts[] = { (uintptr_t)id->name, (uintptr_t)id->module, id->va,
+				   (uint64_t)id->process << 32 | (uint64_t)id->kind << 1 |
+					   id->is_user };
+	return (guint)vms_keyed_hash(parts, sizeof(parts));
 }
 
 static gboolean equal_identities(gconstpointer a, gconstpointer b)
@@ -56,13 +67,23 @@ static gboolean equal_identities(gconstpointer a, gconstpointer b)
 	       x->is_user == y->is_user && x->va == y->va && x->process == y->process;
 }
 
+/* A text may be part of many names, as the path of a file. */
 static const char *intern_text(struct builder *builder, const char *text)
 {
+	struct vms_budget *budget = builder->source->budget;
+	const size_t length = text ? strlen(text) : 0;
 	if (!text)
 		return NULL;
+	if (!vms_budget_step(budget, STEPS_OF_LABEL + length / 2))
+		return LEFT_OUT;
 	g_autofree char *clean = g_strdup(text);
 	vms_text_clean(clean);
-	return g_string_chunk_insert_const(builder->profile->strings, clean);
+	const char *known = vms_texts_find(builder->profile->strings, clean);
+	if (known)
+		return known;
+	if (!vms_budget_take(budget, VMS_BUDGET_BYTES, length + ENTRY_BYTES))
+		return LEFT_OUT;
+	return vms_texts_keep(builder->profile->strings, clean);
 }
 
 G_GNUC_PRINTF(2, 3)
@@ -233,6 +254,7 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	gpointer found = g_hash_table_lookup(builder->identities, &id);
 	if (found)
 		return GPOINTER_TO_UINT(found) - 1;
+	vms_budget_take(builder->source->budget, VMS_BUDGET_BYTES, LABEL_BYTES);
 	GArray *labels = builder->profile->labels;
 	g_array_append_val(labels, label);
 	g_array_append_vals(builder->key_of_label, key, 1);
@@ -255,11 +277,25 @@ static uint32_t get_label(struct builder *builder, const struct vms_tree_key *ke
 
 /* ---- trees ------------------------------------------------------------ */
 
+/* Returns the node of samples whose outermost frame has no room. */
+static uint32_t get_out_of_nodes(struct builder *builder, struct vms_tree *merged)
+{
+	const struct vms_tree_key marker = { .kind = VMS_TREE_MARKER,
+					     .value = VMS_TREE_OUT_OF_NODES,
+					     .owner = VMS_KERNEL_SPACE };
+	const struct vms_tree_key key = { .kind = VMS_TREE_LABEL,
+					  .value = get_label(builder, &marker) };
+	const uint32_t node = vms_tree_child(merged, VMS_TREE_ROOT, key);
+	return node == VMS_TREE_FULL ? VMS_TREE_ROOT : node;
+}
+
 /* Adds the sampled tree of a vCPU to a tree whose keys are labels. */
 static void merge_tree(struct builder *builder, struct vms_tree *merged, size_t vcpu)
 {
 	const struct vms_profile_source *source = builder->source;
 	const struct vms_tree *tree = source->trees[vcpu];
+	if (!tree)
+		return;
 	const bool skips_processes = source->flags & VMS_PROFILE_WITHOUT_PROCESSES;
 	g_autofree uint32_t *to = g_new(uint32_t, tree->n_nodes);
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {
@@ -269,12 +305,17 @@ static void merge_tree(struct builder *builder, struct vms_tree *merged, size_t 
 		/* An outermost process has no samples of its own: there is a frame or a marker. */
 		if (node->key.kind == VMS_TREE_PROCESS && skips_processes) {
 			to[i] = parent;
-		} else {
+		} else if (vms_budget_step(source->budget, STEPS_OF_NODE) &&
+			   vms_budget_take(source->budget, VMS_BUDGET_BYTES,
+					   VMS_TREE_NODE_BYTES + sizeof(struct vms_profile_node))) {
 			key.value = get_label(builder, &node->key);
 			to[i] = vms_tree_child(merged, parent, key);
+		} else {
+			to[i] = VMS_TREE_FULL;
 		}
-		if (to[i] == VMS_TREE_FULL) /* out of memory: the innermost frames are left out */
-			to[i] = parent;
+		if (to[i] == VMS_TREE_FULL) /* the innermost frames are left out */
+			to[i] = parent == VMS_TREE_ROOT ? get_out_of_nodes(builder, merged)
+							: parent;
 		if (to[i] != VMS_TREE_ROOT)
 			merged->nodes[to[i]].self += node->self;
 	}
@@ -471,7 +512,7 @@ static void build_functions(struct builder *builder)
 struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 {
 	struct vms_profile *profile = g_new0(struct vms_profile, 1);
-	profile->strings = g_string_chunk_new(4096);
+	profile->strings = vms_texts_new();
 	profile->labels = g_array_new(FALSE, FALSE, sizeof(struct vms_label));
 	profile->trees = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_tree));
 	profile->leaf_first = source->leaf_first;
@@ -509,7 +550,7 @@ void vms_profile_free(struct vms_profile *profile)
 	g_array_unref(profile->threads);
 	g_array_unref(profile->labels);
 	g_free(profile->functions);
-	g_string_chunk_free(profile->strings);
+	vms_texts_free(profile->strings);
 	g_free(profile);
 }
 

@@ -3,7 +3,7 @@
 #include "base/text.h"
 
 void vms_profile_samples_init(struct vms_profile_samples *samples,
-			      const struct vms_profile_source *source, GStringChunk *strings)
+			      const struct vms_profile_source *source, struct vms_texts *strings)
 {
 	*samples = (struct vms_profile_samples) {
 		.source = source,
@@ -39,14 +39,14 @@ static void add_thread(struct vms_profile_samples *samples, uint32_t space, uint
 	if (process) {
 		g_autofree char *comm = g_strdup(process->is_idle ? "swapper" : process->comm);
 		vms_text_clean(comm);
-		thread.comm = g_string_chunk_insert_const(samples->strings, comm);
+		thread.comm = vms_texts_keep(samples->strings, comm);
 	}
 	const int role = samples->source->role_of
 				 ? samples->source->role_of(samples->source->data, pid, tid)
 				 : -1;
 	if (role >= 0)
-		thread.role = g_string_chunk_insert_const(
-			samples->strings, g_ptr_array_index(samples->source->roles, role));
+		thread.role = vms_texts_keep(samples->strings,
+					     g_ptr_array_index(samples->source->roles, role));
 	g_array_append_val(samples->threads, thread);
 }
 

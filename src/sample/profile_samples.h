@@ -2,19 +2,20 @@
 /* Makes the list of a profile's samples and threads. */
 #pragma once
 
+#include "base/texts.h"
 #include "sample/profile_source.h"
 #include <vmscope/profile.h>
 
 struct vms_profile_samples {
 	const struct vms_profile_source *source;
-	GStringChunk *strings;	/* of the profile */
-	GArray *timed, *others; /* struct vms_profile_sample */
-	GArray *threads;	/* struct vms_profile_thread */
-	struct vms_tree *keys;	/* the index of a thread's key is that of the thread */
+	struct vms_texts *strings; /* of the profile */
+	GArray *timed, *others;	   /* struct vms_profile_sample */
+	GArray *threads;	   /* struct vms_profile_thread */
+	struct vms_tree *keys;	   /* the index of a thread's key is that of the thread */
 };
 
 void vms_profile_samples_init(struct vms_profile_samples *samples,
-			      const struct vms_profile_source *source, GStringChunk *strings);
+			      const struct vms_profile_source *source, struct vms_texts *strings);
 /*
  * Adds the samples of a sampled tree, which is that of `vcpu`. `to` has, for each of its nodes, the
  * node of the profile's tree number `index`, or VMS_TREE_ROOT if that had no room. `times` may be

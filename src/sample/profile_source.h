@@ -8,7 +8,7 @@
 
 struct vms_profile_source {
 	struct vms_symbolizer *symbolizer;	     /* names addresses and processes */
-	const struct vms_tree *const *trees;	     /* of vCPU 0, 1 … */
+	const struct vms_tree *const *trees;	     /* of vCPU 0, 1 …; NULL: no samples */
 	const struct vms_sample_times *const *times; /* of each tree; NULL: not known */
 	size_t n_trees;
 	unsigned flags; /* enum vms_profile_flags */
@@ -17,4 +17,5 @@ struct vms_profile_source {
 	/* Returns the role of a thread, index in `roles`; -1: none. NULL if no thread has one. */
 	int (*role_of)(void *data, uint32_t pid, uint32_t tid);
 	void *data;
+	struct vms_budget *budget; /* pays for names and trees; NULL: they are ours */
 };

@@ -12,7 +12,7 @@
 /* A file that processes had mapped. Its symbols are by offset in the file. */
 struct vms_recorded_file {
 	uint64_t number;
-	char *path, *build_id;		  /* NULL: unknown */
+	const char *path, *build_id;	  /* NULL: unknown */
 	uint64_t stamp;			  /* of a file without a build id; 0: unknown */
 	struct vms_symbol_table *symbols; /* NULL: the recording has none */
 	struct vms_recorded_code *code;	  /* NULL: there is none, or `binary` has taken it */
@@ -75,20 +75,25 @@ struct vms_recorded_moment {
 /* What a session has recorded of a host, or of a guest. */
 struct vms_recorded_system {
 	bool has_session;
-	GHashTable *processes;	/* pid to process, see recording_processes.c */
-	GHashTable *files;	/* struct vms_recorded_file by number */
-	GArray *process_events; /* struct vms_recorded_event */
-	GArray *moments;	/* struct vms_recorded_moment, in the order of the file */
+	GHashTable *processes;	 /* pid to process, see recording_processes.c */
+	GPtrArray *process_list; /* the same, in the order of the file */
+	GHashTable *files;	 /* struct vms_recorded_file by number */
+	GArray *process_events;	 /* struct vms_recorded_event */
+	GArray *moments;	 /* struct vms_recorded_moment, in the order of the file */
 	struct vms_symbol_table *kernel;
-	char *name, *release, *version, *machine, *host;
+	const char *name, *release, *version, *machine, *host;
 	uint64_t cpus, begin_ns, begin_real_ns, period_ns;
 	bool is_complete;
 	struct vms_sampler_stats stats;
 };
 
 struct vms_recording {
-	char *text; /* the file */
-	struct vms_bytes bytes;
+	uint8_t *file;
+	struct vms_bytes bytes; /* of the file; with `budget` */
+	/* Pays for all; the others are parts of it. */
+	struct vms_budget *budget, *for_texts, *for_processes, *for_symbols;
+	char *losses;	   /* what these budgets could not pay for; NULL: nothing */
+	GHashTable *texts; /* from a string of the file to its text, which the symbolizer keeps */
 	struct vms_symbolizer *symbolizer;
 	struct vms_recorded_system host, guest;
 	/* The one whose samples are shown: the host, unless there is only a guest. */
@@ -96,26 +101,40 @@ struct vms_recording {
 	struct vms_recorded_system *current;	  /* of the record that is being read */
 	struct vms_recorded_system *system_of[2]; /* of the provider of a host, and of a guest */
 	enum vms_records_system provider;	  /* of the record that is being read */
-	GHashTable *stacks;			  /* struct vms_recorded_stack */
-	GHashTable *joined;	  /* the same for stacks of a host and a guest; NULL: not both */
-	GHashTable *guest_spaces; /* address spaces of the guest's processes */
-	uint32_t guest_kernel;	  /* the number of its code, if it is beside a host's */
+	struct vms_recorded_stacks *stacks;
+	struct vms_recorded_stacks *joined; /* those of a host and a guest; NULL: not both */
+	GHashTable *guest_spaces;	    /* address spaces of the guest's processes */
+	uint32_t guest_kernel;		    /* the number of its code, if it is beside a host's */
 	struct vms_machine_threads threads;
 	GArray *damages; /* struct vms_recording_damage */
 	struct vms_recording_stats stats;
-	char *machine_name, *description, *unwinder, *failure; /* the first three of a guest */
-	char *reasons[VMS_SAMPLE_N_FAILURES];
+	const char *machine_name, *description, *unwinder, *failure; /* the first 3 of a guest */
+	const char *reasons[VMS_SAMPLE_N_FAILURES];
 	GArray *vcpus; /* struct vms_sample_stats of each, if it is a guest */
 	uint64_t first_ns, last_ns;
-	guint n_mappings; /* of all processes and generations */
 };
+
+/* ---- recording.c ------------------------------------------------------------------- */
+
+/* Makes what the budgets could not pay for so far a damage of the recording. */
+void vms_recording_note_losses(struct vms_recording *recording);
+
+/* ---- recording_texts.c ------------------------------------------------------------- */
+
+/*
+ * Returns a text of a record, which is safe for a terminal and lives as long as the symbolizer.
+ * NULL if there is none, or no budget for it.
+ */
+const char *vms_recorded_text(struct vms_recording *recording, const struct vms_fxt_record *record,
+			      const char *name);
 
 /* ---- recording_records.c ----------------------------------------------------------- */
 
 /* Reads all records but samples. Fills both systems, and notes the damages. */
 void vms_recording_read_records(struct vms_recording *recording);
-/* Returns the file with this number, and makes it if it is new. */
-struct vms_recorded_file *vms_recorded_file_get(struct vms_recorded_system *system,
+/* Returns the file with this number, and makes it if it is new. NULL: no budget for that. */
+struct vms_recorded_file *vms_recorded_file_get(struct vms_recording *recording,
+						struct vms_recorded_system *system,
 						uint64_t number);
 /* Returns the symbols of the kernel of a system. */
 struct vms_symbol_table *vms_recorded_kernel(const struct vms_recording *recording,
@@ -123,7 +142,7 @@ struct vms_symbol_table *vms_recorded_kernel(const struct vms_recording *recordi
 
 /* ---- recording_processes.c --------------------------------------------------------- */
 
-GHashTable *vms_recorded_processes_new(void);
+void vms_recorded_processes_init(struct vms_recorded_system *system);
 /* Gives the processes of a system their mappings over time, in the symbolizer. */
 void vms_recording_map_processes(struct vms_recording *recording,
 				 struct vms_recorded_system *system);
@@ -145,8 +164,21 @@ void vms_recorded_processes_count(const struct vms_recorded_system *system,
 
 /* ---- recording_stacks.c ------------------------------------------------------------ */
 
-/* For struct vms_recorded_stack, which it owns. */
-GHashTable *vms_recorded_stacks_new(void);
+/* Different stacks, in the order in which they were added. It owns them. */
+struct vms_recorded_stacks {
+	GHashTable *index; /* struct vms_recorded_stack */
+	GPtrArray *all;
+};
+
+struct vms_recorded_stacks *vms_recorded_stacks_new(GHashFunc hash, GEqualFunc equal);
+void vms_recorded_stacks_free(struct vms_recorded_stacks *stacks);
+/*
+ * Returns the stack that is equal to `key`, or a copy of that, which is added. NULL: no budget for
+ * the copy.
+ */
+struct vms_recorded_stack *vms_recorded_stacks_get(struct vms_recorded_stacks *stacks,
+						   const struct vms_recorded_stack *key,
+						   struct vms_budget *budget);
 /* Counts the stacks of all samples. */
 void vms_recording_count_stacks(struct vms_recording *recording);
 /* Decodes a stack as a sample, without time and thread. */

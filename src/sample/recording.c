@@ -3,6 +3,7 @@
  * Loads recordings. The first pass over the file (recording_records.c) finds the processes, their
  * mappings with their times, and the names. The second pass (recording_stacks.c) counts stacks.
  */
+#include "base/keyed_hash.h"
 #include "capture/fxt_reader.h"
 #include "sample/recording-private.h"
 #include <errno.h>
@@ -10,11 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The budget of a file: so much, and more for each GiB, or each byte, of it. */
+#define PROCESSOR_NS	     (4 * UINT64_C(1000000000))
+#define PROCESSOR_NS_PER_GIB (10 * UINT64_C(1000000000))
+#define BYTES		     (UINT64_C(256) << 20)
+#define BYTES_PER_BYTE	     6 /* the file, its samples, and the trees of their stacks */
+#define PRINTED		     (UINT64_C(64) << 20)
+#define PRINTED_PER_BYTE     64 /* an address is eight bytes, and a name hundreds */
+
 static void free_file(void *data)
 {
 	struct vms_recorded_file *file = data;
-	g_free(file->path);
-	g_free(file->build_id);
 	vms_symbol_table_unref(file->symbols);
 	vms_recorded_code_free(file->code);
 	vms_binary_unref(file->binary);
@@ -23,8 +30,8 @@ static void free_file(void *data)
 
 static void init_system(struct vms_recorded_system *system)
 {
-	system->processes = vms_recorded_processes_new();
-	system->files = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, free_file);
+	vms_recorded_processes_init(system);
+	system->files = g_hash_table_new_full(vms_hash_int64, g_int64_equal, NULL, free_file);
 	system->moments = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_moment));
 	system->process_events = g_array_new(FALSE, FALSE, sizeof(struct vms_recorded_event));
 }
@@ -32,36 +39,33 @@ static void init_system(struct vms_recorded_system *system)
 static void clear_system(struct vms_recorded_system *system)
 {
 	g_hash_table_unref(system->processes);
+	g_ptr_array_unref(system->process_list);
 	g_hash_table_unref(system->files);
 	g_array_unref(system->moments);
 	g_array_unref(system->process_events);
 	vms_symbol_table_unref(system->kernel);
-	char *const texts[] = { system->name, system->release, system->version, system->machine,
-				system->host };
-	for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
-		g_free(texts[i]);
 }
 
 void vms_recording_free(struct vms_recording *recording)
 {
 	if (!recording)
 		return;
-	g_free(recording->text);
+	g_free(recording->file);
+	g_hash_table_unref(recording->texts);
 	g_clear_pointer(&recording->symbolizer, vms_symbolizer_unref);
 	clear_system(&recording->host);
 	clear_system(&recording->guest);
 	g_hash_table_unref(recording->guest_spaces);
-	g_hash_table_unref(recording->stacks);
-	g_clear_pointer(&recording->joined, g_hash_table_unref);
+	vms_recorded_stacks_free(recording->stacks);
+	vms_recorded_stacks_free(recording->joined);
 	g_array_unref(recording->damages);
-	g_free(recording->machine_name);
-	g_free(recording->description);
-	g_free(recording->unwinder);
-	g_free(recording->failure);
-	for (size_t i = 0; i < VMS_SAMPLE_N_FAILURES; i++)
-		g_free(recording->reasons[i]);
 	g_array_unref(recording->vcpus);
 	vms_machine_threads_clear(&recording->threads);
+	vms_budget_unref(recording->for_texts);
+	vms_budget_unref(recording->for_processes);
+	vms_budget_unref(recording->for_symbols);
+	vms_budget_unref(recording->budget);
+	g_free(recording->losses);
 	g_free(recording);
 }
 
@@ -85,93 +89,118 @@ static void fill_stats(struct vms_recording *recording)
 	vms_recorded_processes_count(shown, stats);
 }
 
-/* ---- results ----------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------- */
 
-/* Reads the whole file. It is not mapped: a mapped file that is cut ends the program. */
-static bool read_all(int fd, uint8_t *bytes, size_t size)
+struct vms_budget *vms_recording_budget_new(uint64_t file_bytes)
 {
-	for (size_t done = 0; done < size;) {
-		const ssize_t n = pread(fd, bytes + done, size - done, (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			errno = n < 0 ? errno : EIO; /* it was cut meanwhile */
-			return false;
-		}
-		done += (size_t)n;
-	}
-	return true;
+	const uint64_t ns_per_mib = PROCESSOR_NS_PER_GIB >> 10;
+	const struct vms_budget_options options = {
+		.size = sizeof(options),
+		.processor_ns = PROCESSOR_NS + (file_bytes >> 20) * ns_per_mib,
+		.bytes = BYTES + file_bytes * BYTES_PER_BYTE,
+		.printed = PRINTED + file_bytes * PRINTED_PER_BYTE,
+	};
+	return vms_budget_new(&options, NULL);
 }
 
-/* Checks the first bytes, because a file that is not a recording may be large. */
-static bool check_magic(int fd, const char *path, GError **error)
+static bool set_read_error(const char *name, const char *reason, int number, GError **error)
 {
-	uint8_t head[8];
-	const ssize_t size = pread(fd, head, sizeof(head), 0);
-	if (size >= 0 && vms_fxt_is_file((struct vms_bytes) { head, (size_t)size }))
-		return true;
-	if (size < 0)
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read recording %s: %s", path,
-			    g_strerror(errno));
-	else
-		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
-			    "%s is not a recording: it lacks the magic number of the Fuchsia Trace "
-			    "Format",
-			    path);
+	const enum vms_error code = number == ENOENT   ? VMS_ERROR_NOT_FOUND
+				    : number == EACCES ? VMS_ERROR_PERMISSION
+						       : VMS_ERROR_IO;
+	g_set_error(error, VMS_ERROR, code, "cannot read recording %s: %s", name, reason);
 	return false;
 }
 
-static bool load_bytes(struct vms_recording *recording, int fd, const char *path, GError **error)
+/* Reads the beginning of a file. Returns how much there is, or -1. */
+static ssize_t read_file(int fd, uint8_t *to, size_t size)
 {
-	struct stat status;
-	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO,
-			    "cannot read recording %s: it is not a regular file", path);
+	size_t n = 0;
+	while (n < size) {
+		const ssize_t part = pread(fd, to + n, size - n, (off_t)n);
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part <= 0)
+			return part < 0 ? part : (ssize_t)n;
+		n += (size_t)part;
+	}
+	return (ssize_t)n;
+}
+
+/*
+ * Reads the whole file. It is not mapped, because a mapped file that is truncated ends the program.
+ * The first bytes are checked before, because a file that is not a recording may be large.
+ */
+static bool load_bytes(struct vms_recording *recording, int fd, uint64_t size, const char *name,
+		       GError **error)
+{
+	uint8_t head[8];
+	ssize_t n = read_file(fd, head, sizeof(head));
+	if (n < 0)
+		return set_read_error(name, g_strerror(errno), errno, error);
+	if (!vms_fxt_is_file((struct vms_bytes) { head, (size_t)n, NULL })) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_MALFORMED,
+			    "%s is not a recording: it lacks the magic number of the Fuchsia Trace "
+			    "Format",
+			    name);
 		return false;
 	}
-	if (!check_magic(fd, path, error))
-		return false;
-	const size_t size = (size_t)status.st_size;
-	recording->text = g_try_malloc(size);
-	if (!recording->text || !read_all(fd, (uint8_t *)recording->text, size)) {
-		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot read recording %s: %s", path,
-			    recording->text ? g_strerror(errno) : "there is no memory for it");
+	if (!vms_budget_take(recording->budget, VMS_BUDGET_BYTES, size)) {
+		vms_budget_set_error(recording->budget, "cannot read the recording", error);
 		return false;
 	}
-	recording->bytes = (struct vms_bytes) { (const uint8_t *)recording->text, size };
+	recording->file = g_try_malloc(size);
+	if (!recording->file)
+		return set_read_error(name, g_strerror(ENOMEM), ENOMEM, error);
+	n = read_file(fd, recording->file, size);
+	if (n < 0)
+		return set_read_error(name, g_strerror(errno), errno, error);
+	recording->bytes = (struct vms_bytes) { recording->file, (size_t)n, recording->budget };
 	return true;
 }
 
-struct vms_recording *vms_recording_load(const char *path, GError **error)
+/* ---- losses ------------------------------------------------------------------------ */
+
+void vms_recording_note_losses(struct vms_recording *recording)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0) {
-		g_set_error(error, VMS_ERROR, errno == ENOENT ? VMS_ERROR_NOT_FOUND : VMS_ERROR_IO,
-			    "cannot read recording %s: %s", path, g_strerror(errno));
-		return NULL;
-	}
-	struct vms_recording *recording = vms_recording_load_fd(fd, path, error);
-	close(fd);
-	return recording;
+	g_autofree char *losses = vms_budget_describe_losses(recording->budget);
+	if (!losses || g_strcmp0(losses, recording->losses) == 0)
+		return;
+	if (recording->losses)
+		g_array_remove_index(recording->damages, 0);
+	g_free(recording->losses);
+	recording->losses = g_steal_pointer(&losses);
+	const struct vms_recording_damage damage = { .reason = recording->losses,
+						     .is_costly = true };
+	g_array_prepend_val(recording->damages, damage);
 }
 
-struct vms_recording *vms_recording_load_fd(int fd, const char *path, GError **error)
+/* ---- results ----------------------------------------------------------------------- */
+
+static struct vms_recording *new_recording(struct vms_budget *budget)
 {
-	g_autoptr(vms_recording) recording = g_new0(struct vms_recording, 1);
+	struct vms_recording *recording = g_new0(struct vms_recording, 1);
+	recording->budget = budget;
+	recording->for_texts = vms_budget_new_part(budget, "its texts");
+	recording->for_processes = vms_budget_new_part(budget, "its processes and mappings");
+	recording->for_symbols = vms_budget_new_part(budget, "its symbols and code");
 	init_system(&recording->host);
 	init_system(&recording->guest);
-	recording->guest_spaces = g_hash_table_new(NULL, NULL);
+	recording->texts = g_hash_table_new(vms_hash_direct, NULL);
+	recording->guest_spaces = g_hash_table_new(vms_hash_direct, NULL);
 	recording->system_of[0] = recording->current = &recording->host;
 	recording->system_of[1] = &recording->guest;
 	recording->provider = VMS_RECORDS_HOST;
 	vms_machine_threads_init(&recording->threads);
-	recording->stacks = vms_recorded_stacks_new();
 	recording->damages = g_array_new(FALSE, FALSE, sizeof(struct vms_recording_damage));
 	recording->vcpus = g_array_new(FALSE, TRUE, sizeof(struct vms_sample_stats));
 	recording->symbolizer = vms_symbolizer_new();
 	recording->first_ns = UINT64_MAX;
-	if (!load_bytes(recording, fd, path, error))
-		return NULL;
+	return recording;
+}
+
+static void interpret(struct vms_recording *recording)
+{
 	vms_recording_read_records(recording);
 	vms_recording_map_processes(recording, &recording->host);
 	vms_recording_map_processes(recording, &recording->guest);
@@ -184,7 +213,50 @@ struct vms_recording *vms_recording_load_fd(int fd, const char *path, GError **e
 	fill_stats(recording);
 	if (has_host && has_guest)
 		vms_recording_join(recording);
+	vms_recording_note_losses(recording);
+}
+
+struct vms_recording *vms_recording_load_fd(int fd, const char *name, struct vms_budget *budget,
+					    GError **error)
+{
+	struct stat status;
+	if (fstat(fd, &status) != 0) {
+		set_read_error(name, g_strerror(errno), errno, error);
+		return NULL;
+	}
+	if (!S_ISREG(status.st_mode)) {
+		set_read_error(name, "it is not a regular file", 0, error);
+		return NULL;
+	}
+	const uint64_t size = (uint64_t)status.st_size;
+	g_autoptr(vms_recording) recording =
+		new_recording(budget ? vms_budget_ref(budget) : vms_recording_budget_new(size));
+	if (!load_bytes(recording, fd, size, name, error))
+		return NULL;
+	interpret(recording);
+	if (vms_budget_is_cancelled(recording->budget)) {
+		vms_budget_set_error(recording->budget, "cannot read the recording", error);
+		return NULL;
+	}
 	return g_steal_pointer(&recording);
+}
+
+struct vms_recording *vms_recording_load(const char *path, GError **error)
+{
+	/* The path is opened once: another file may have its name a moment later. */
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		set_read_error(path, g_strerror(errno), errno, error);
+		return NULL;
+	}
+	struct vms_recording *recording = vms_recording_load_fd(fd, path, NULL, error);
+	close(fd);
+	return recording;
+}
+
+struct vms_budget *vms_recording_budget(const struct vms_recording *recording)
+{
+	return recording->budget;
 }
 
 const struct vms_recording_damage *vms_recording_damages(const struct vms_recording *recording,

@@ -124,7 +124,8 @@ static int compare_pieces(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-struct vms_binary *vms_recorded_code_make_binary(struct vms_recorded_code *code, const char *path)
+struct vms_binary *vms_recorded_code_make_binary(struct vms_recorded_code *code, const char *path,
+						 struct vms_budget *budget)
 {
 	g_array_sort(code->pieces, compare_pieces);
 	const struct piece *last =
@@ -132,6 +133,7 @@ struct vms_binary *vms_recorded_code_make_binary(struct vms_recorded_code *code,
 	const struct vms_file_source source = { .size = last ? last->offset + last->size : 0,
 						.read = read_pieces,
 						.free = free_code,
-						.data = code };
+						.data = code,
+						.budget = budget };
 	return vms_binary_new(path, &source);
 }

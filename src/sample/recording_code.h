@@ -27,8 +27,12 @@ void vms_recorded_code_free(struct vms_recorded_code *code);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_recorded_code, vms_recorded_code_free)
 /* Adds a piece. The bytes are copied. */
 void vms_recorded_code_add(struct vms_recorded_code *code, uint64_t offset, struct vms_bytes bytes);
-/* Makes a binary with these pieces. Takes the code. */
-struct vms_binary *vms_recorded_code_make_binary(struct vms_recorded_code *code, const char *path);
+/*
+ * Makes a binary with these pieces. Takes the code. `budget`, which must outlive it, pays for what
+ * is read of it; NULL: it is ours.
+ */
+struct vms_binary *vms_recorded_code_make_binary(struct vms_recorded_code *code, const char *path,
+						 struct vms_budget *budget);
 
 /*
  * Splits the payload of an attachment into the number of a file, an offset and the code. False if

@@ -10,12 +10,16 @@
  * the thread has no sample between both: it has then executed for about a period at most. If there
  * is no such sample, or the vCPU was halted then, what the guest executed is not known.
  */
+#include "base/keyed_hash.h"
 #include "base/search.h"
 #include "sample/recording-private.h"
 #include <string.h>
 
 /* Timers are late, so a pair may be that part of a period further apart. */
 #define LATE_SHARE 8
+
+#define STEPS_OF_LOOKUP 10 /* of an address or of a name */
+#define STEPS_OF_MOMENT 40 /* sorted, and searched for twice */
 
 /*
  * Functions of KVM that make the processor execute the guest's code, or execute its next
@@ -116,7 +120,10 @@ static const struct entry *get_entry(struct joining *joining,
 		return entry;
 	vms_recorded_stack_get(stack, joining->sample);
 	entry = g_new(struct entry, 1);
-	*entry = find_entry(joining);
+	*entry = vms_budget_step(joining->recording->budget,
+				 (uint64_t)joining->sample->stack.n * STEPS_OF_LOOKUP)
+			 ? find_entry(joining)
+			 : (struct entry) { 0 };
 	g_hash_table_insert(joining->entries, (gpointer)stack, entry);
 	return entry;
 }
@@ -234,8 +241,9 @@ static const struct vms_recorded_stack *find_guest(const struct joining *joining
 static guint hash_joined(gconstpointer data)
 {
 	const struct vms_recorded_stack *stack = data;
-	return g_direct_hash(stack->of) * 31 + g_direct_hash(stack->guest) * 17 +
-	       (guint)stack->role * 2 + stack->in_guest;
+	const uint64_t parts[] = { (uintptr_t)stack->of, (uintptr_t)stack->guest,
+				   (uint64_t)(uint32_t)stack->role << 1 | stack->in_guest };
+	return (guint)vms_keyed_hash(parts, sizeof(parts));
 }
 
 static gboolean equal_joined(gconstpointer a, gconstpointer b)
@@ -258,10 +266,10 @@ static int get_role(struct joining *joining, const struct vms_recorded_moment *m
 	return role;
 }
 
-static void join_moment(struct joining *joining, struct vms_recorded_moment *moment)
+/* Returns false if there is no budget for that. */
+static bool join_moment(struct joining *joining, struct vms_recorded_moment *moment)
 {
 	struct vms_recording_stats *stats = &joining->recording->stats;
-	GHashTable *stacks = joining->recording->joined;
 	struct vms_recorded_stack joined = *moment->stack;
 	uint32_t vcpu;
 	joined.of = moment->stack;
@@ -278,13 +286,13 @@ static void join_moment(struct joining *joining, struct vms_recorded_moment *mom
 		stats->in_guest += entry->in_guest;
 		stats->joined += joined.guest != NULL;
 	}
-	struct vms_recorded_stack *known = g_hash_table_lookup(stacks, &joined);
-	if (!known) {
-		known = g_memdup2(&joined, sizeof(joined));
-		g_hash_table_add(stacks, known);
-	}
+	struct vms_recorded_stack *known = vms_recorded_stacks_get(
+		joining->recording->joined, &joined, joining->recording->budget);
+	if (!known)
+		return false;
 	known->weight++;
 	moment->stack = known;
+	return true;
 }
 
 void vms_recording_join(struct vms_recording *recording)
@@ -292,19 +300,22 @@ void vms_recording_join(struct vms_recording *recording)
 	struct joining joining = {
 		.recording = recording,
 		.sample = g_new0(struct vms_sample_record, 1),
-		.entries = g_hash_table_new_full(NULL, NULL, NULL, g_free),
+		.entries = g_hash_table_new_full(vms_hash_direct, NULL, NULL, g_free),
 		.guest = g_array_new(FALSE, FALSE, sizeof(struct guest_moment)),
-		.roles = g_hash_table_new(NULL, NULL),
+		.roles = g_hash_table_new(vms_hash_direct, NULL),
 	};
-	recording->joined = g_hash_table_new_full(hash_joined, equal_joined, g_free, NULL);
+	recording->joined = vms_recorded_stacks_new(hash_joined, equal_joined);
 	recording->stats.guest_samples = recording->guest.moments->len;
 	recording->stats.guest_session = recording->guest.stats;
 	recording->stats.is_complete &= recording->guest.is_complete;
 	sort_guest(&joining);
 	sort_host(&joining);
-	for (guint i = 0; i < recording->host.moments->len; i++)
-		join_moment(&joining,
-			    &g_array_index(recording->host.moments, struct vms_recorded_moment, i));
+	GArray *moments = recording->host.moments;
+	guint n = 0;
+	while (n < moments->len && vms_budget_step(recording->budget, STEPS_OF_MOMENT) &&
+	       join_moment(&joining, &g_array_index(moments, struct vms_recorded_moment, n)))
+		n++;
+	g_array_set_size(moments, n); /* the rest has stacks that are not joined */
 	g_hash_table_unref(joining.entries);
 	g_hash_table_unref(joining.roles);
 	g_array_unref(joining.guest);

@@ -195,11 +195,9 @@ typedef void (*frame_function)(struct naming *naming, uint32_t space, const stru
 static void each_frame(struct naming *naming, frame_function each)
 {
 	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 1);
-	GHashTableIter iter;
-	gpointer key;
-	g_hash_table_iter_init(&iter, naming->recording->stacks);
-	while (g_hash_table_iter_next(&iter, &key, NULL)) {
-		const struct vms_recorded_stack *stack = key;
+	const GPtrArray *stacks = naming->recording->stacks->all;
+	for (guint n = 0; n < stacks->len; n++) {
+		const struct vms_recorded_stack *stack = stacks->pdata[n];
 		if (stack->is_of_guest)
 			continue;
 		vms_recorded_stack_get(stack, sample);

@@ -5,9 +5,13 @@
 #include "sample/samples.h"
 #include <string.h>
 
+#define STEPS_OF_FRAME 8  /* to find its node in a tree */
+#define STEPS_OF_TIME  20 /* to sort it, and to find its thread */
+#define BYTES_OF_TIME  (sizeof(struct vms_sample_time) + sizeof(struct vms_profile_sample))
+
 /* The samples of each CPU, for a profile. */
 struct cpu_samples {
-	struct vms_tree *trees[VMS_RECORDED_CPUS_LIMIT]; /* NULL beyond the last CPU */
+	struct vms_tree *trees[VMS_RECORDED_CPUS_LIMIT]; /* NULL: no samples */
 	struct vms_sample_times times[VMS_RECORDED_CPUS_LIMIT];
 	size_t n;
 };
@@ -40,20 +44,27 @@ static void add_stacks(const struct vms_recording *recording, struct cpu_samples
 		       bool leaf_first)
 {
 	g_autofree struct vms_sample_record *sample = g_new(struct vms_sample_record, 2);
-	GHashTableIter iter;
-	gpointer key;
-	g_hash_table_iter_init(&iter, recording->joined ? recording->joined : recording->stacks);
-	while (g_hash_table_iter_next(&iter, &key, NULL)) {
-		struct vms_recorded_stack *stack = key;
-		for (; samples->n <= stack->cpu; samples->n++) {
-			samples->trees[samples->n] = vms_tree_new(VMS_TREE_LIMIT);
+	const GPtrArray *stacks = (recording->joined ? recording->joined : recording->stacks)->all;
+	for (guint i = 0; i < stacks->len; i++) {
+		struct vms_recorded_stack *stack = stacks->pdata[i];
+		for (; samples->n <= stack->cpu; samples->n++)
 			vms_sample_times_init(&samples->times[samples->n], SIZE_MAX);
-		}
+		if (!samples->trees[stack->cpu])
+			samples->trees[stack->cpu] = vms_tree_new(VMS_TREE_LIMIT);
 		struct vms_tree *tree = samples->trees[stack->cpu];
+		const uint32_t n_before = tree->n_nodes;
 		vms_recorded_stack_get(stack, sample);
+		if (!vms_budget_step(recording->budget,
+				     (uint64_t)sample->stack.n * STEPS_OF_FRAME)) {
+			stack->node = vms_tree_add_out_of_nodes(tree, stack->weight);
+			continue;
+		}
 		stack->node =
 			stack->of ? add_joined(recording, stack, tree, sample, leaf_first)
 				  : vms_samples_add_path(tree, sample, leaf_first, stack->weight);
+		if (!vms_budget_take(recording->budget, VMS_BUDGET_BYTES,
+				     (uint64_t)(tree->n_nodes - n_before) * VMS_TREE_NODE_BYTES))
+			vms_tree_close(tree);
 	}
 }
 
@@ -96,7 +107,14 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 	}
 	struct cpu_samples *samples = g_new0(struct cpu_samples, 1);
 	add_stacks(recording, samples, leaf_first);
-	add_times(recording, samples);
+	/* Samples without times can be shown by most formats. */
+	const bool has_times =
+		vms_budget_step(recording->budget,
+				(uint64_t)recording->shown->moments->len * STEPS_OF_TIME) &&
+		vms_budget_take(recording->budget, VMS_BUDGET_BYTES,
+				(uint64_t)recording->shown->moments->len * BYTES_OF_TIME);
+	if (has_times)
+		add_times(recording, samples);
 	g_autofree const struct vms_sample_times **times =
 		g_new(const struct vms_sample_times *, samples->n);
 	for (size_t i = 0; i < samples->n; i++)
@@ -104,15 +122,17 @@ struct vms_profile *vms_recording_profile(struct vms_recording *recording, unsig
 	const struct vms_profile_source source = {
 		.symbolizer = recording->symbolizer,
 		.trees = (const struct vms_tree *const *)samples->trees,
-		.times = times,
+		.times = has_times ? times : NULL,
 		.n_trees = samples->n,
 		.flags = flags | VMS_PROFILE_MERGE_VCPUS,
 		.leaf_first = leaf_first,
 		.roles = recording->threads.roles,
 		.role_of = recording->joined ? find_role : NULL,
 		.data = &recording->threads,
+		.budget = recording->budget,
 	};
 	struct vms_profile *profile = vms_profile_new(&source);
+	vms_recording_note_losses(recording);
 	free_cpu_samples(samples);
 	return profile;
 }

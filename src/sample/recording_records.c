@@ -12,6 +12,15 @@
 
 #define DAMAGES_LIMIT 1000
 
+/*
+ * What an entry of a table costs beside its bytes; and what a symbol costs, with its place in the
+ * sorted table and in that by name.
+ */
+#define ENTRY_BYTES	64
+#define STEPS_OF_ENTRY	10
+#define SYMBOL_BYTES	56
+#define STEPS_OF_SYMBOL 20
+
 static void read_session(struct vms_recording *recording, const struct vms_fxt_record *event,
 			 uint64_t time_ns)
 {
@@ -22,17 +31,17 @@ static void read_session(struct vms_recording *recording, const struct vms_fxt_r
 	system->begin_ns = time_ns;
 	system->begin_real_ns = vms_records_number(event, "real");
 	system->period_ns = vms_records_number(event, "period");
-	system->version = vms_records_text(event, "version");
-	system->name = vms_records_text(event, "system");
-	system->release = vms_records_text(event, "release");
-	system->machine = vms_records_text(event, "machine");
-	system->host = vms_records_text(event, "host");
+	system->version = vms_recorded_text(recording, event, "version");
+	system->name = vms_recorded_text(recording, event, "system");
+	system->release = vms_recorded_text(recording, event, "release");
+	system->machine = vms_recorded_text(recording, event, "machine");
+	system->host = vms_recorded_text(recording, event, "host");
 	system->cpus = vms_records_number(event, "cpus");
 	if (system == &recording->host)
 		return;
-	recording->machine_name = vms_records_text(event, "guest");
-	recording->unwinder = vms_records_text(event, "unwinder");
-	recording->description = vms_records_text(event, "description");
+	recording->machine_name = vms_recorded_text(recording, event, "guest");
+	recording->unwinder = vms_recorded_text(recording, event, "unwinder");
+	recording->description = vms_recorded_text(recording, event, "description");
 	recording->stats.period_instructions = vms_records_number(event, "instructions");
 	g_array_set_size(recording->vcpus, (guint)MIN(system->cpus, VMS_RECORDED_CPUS_LIMIT));
 }
@@ -41,7 +50,7 @@ static void read_end(struct vms_recording *recording, const struct vms_fxt_recor
 {
 	struct vms_sampler_stats *stats = &recording->current->stats;
 	if (!recording->failure)
-		recording->failure = vms_records_text(event, "failure");
+		recording->failure = vms_recorded_text(recording, event, "failure");
 	recording->current->is_complete = true;
 	stats->collected = vms_records_number(event, "collected");
 	stats->lost = vms_records_number(event, "lost");
@@ -60,28 +69,33 @@ static void read_failure(struct vms_recording *recording, const struct vms_fxt_r
 {
 	const uint64_t kind = vms_records_number(event, "kind");
 	if (kind < VMS_SAMPLE_N_FAILURES && !recording->reasons[kind])
-		recording->reasons[kind] = vms_records_text(event, "reason");
+		recording->reasons[kind] = vms_recorded_text(recording, event, "reason");
 }
 
-struct vms_recorded_file *vms_recorded_file_get(struct vms_recorded_system *system, uint64_t number)
+struct vms_recorded_file *vms_recorded_file_get(struct vms_recording *recording,
+						struct vms_recorded_system *system, uint64_t number)
 {
 	struct vms_recorded_file *file = g_hash_table_lookup(system->files, &number);
 	if (file)
 		return file;
+	if (!vms_budget_step(recording->for_processes, STEPS_OF_ENTRY) ||
+	    !vms_budget_take(recording->for_processes, VMS_BUDGET_BYTES,
+			     sizeof(*file) + ENTRY_BYTES))
+		return NULL;
 	file = g_new0(struct vms_recorded_file, 1);
 	file->number = number;
 	g_hash_table_insert(system->files, &file->number, file);
 	return file;
 }
 
-static void read_file(struct vms_recorded_system *system, const struct vms_fxt_record *event)
+static void read_file(struct vms_recording *recording, const struct vms_fxt_record *event)
 {
-	struct vms_recorded_file *file =
-		vms_recorded_file_get(system, vms_records_number(event, "number"));
-	if (file->path || file->build_id)
+	struct vms_recorded_file *file = vms_recorded_file_get(recording, recording->current,
+							       vms_records_number(event, "number"));
+	if (!file || file->path || file->build_id)
 		return;
-	file->path = vms_records_text(event, "path");
-	file->build_id = vms_records_text(event, "build id");
+	file->path = vms_recorded_text(recording, event, "path");
+	file->build_id = vms_recorded_text(recording, event, "build id");
 	file->stamp = vms_records_number(event, "stamp");
 }
 
@@ -97,21 +111,24 @@ static void read_process_event(struct vms_recording *recording, const struct vms
 					    .end = vms_records_number(record, "end"),
 					    .offset = vms_records_number(record, "offset"),
 					    .file = vms_records_number(record, "file") };
-	g_autofree char *comm = vms_records_text(record, "comm");
+	const char *comm = vms_recorded_text(recording, record, "comm");
 	g_strlcpy(event.comm, comm ? comm : "", sizeof(event.comm));
-	g_autofree char *container = vms_records_text(record, "container");
-	if (container)
-		event.container = vms_symbolizer_intern(recording->symbolizer, container);
-	if (kind == VMS_RECORDED_PROCESS || event.end > event.start)
+	event.container = vms_recorded_text(recording, record, "container");
+	if ((kind == VMS_RECORDED_PROCESS || event.end > event.start) &&
+	    vms_budget_take(recording->for_processes, VMS_BUDGET_BYTES, sizeof(event)))
 		g_array_append_val(recording->current->process_events, event);
 }
 
 /* Adds the symbols of an attachment, a line each. */
-static void add_symbols(struct vms_symbol_table *table, char *lines)
+static void add_symbols(struct vms_budget *budget, struct vms_symbol_table *table, char *lines)
 {
 	for (char *line = lines, *end; line && *line; line = end) {
 		char *rest;
 		end = strchr(line, '\n');
+		const size_t length = end ? (size_t)(end - line) : strlen(line);
+		if (!vms_budget_step(budget, STEPS_OF_SYMBOL + VMS_STEPS_OF_BYTES(length)) ||
+		    !vms_budget_take(budget, VMS_BUDGET_BYTES, length + SYMBOL_BYTES))
+			return;
 		if (end)
 			*end++ = '\0';
 		const uint64_t address = g_ascii_strtoull(line, &rest, 16);
@@ -127,14 +144,20 @@ static bool has_name(const struct vms_fxt_record *record, const char *name)
 	       memcmp(record->name.text, name, record->name.length) == 0;
 }
 
-static void read_code(struct vms_recorded_system *system, const struct vms_fxt_record *record)
+static void read_code(struct vms_recording *recording, const struct vms_fxt_record *record)
 {
 	const struct vms_bytes payload = { record->payload, record->payload_size };
 	struct vms_bytes code;
 	uint64_t number, offset;
-	if (!vms_recorded_code_parse(payload, &number, &offset, &code))
+	if (!vms_recorded_code_parse(payload, &number, &offset, &code) ||
+	    !vms_budget_step(recording->for_symbols,
+			     STEPS_OF_SYMBOL + VMS_STEPS_OF_BYTES(code.size)) ||
+	    !vms_budget_take(recording->for_symbols, VMS_BUDGET_BYTES, code.size + SYMBOL_BYTES))
 		return;
-	struct vms_recorded_file *file = vms_recorded_file_get(system, number);
+	struct vms_recorded_file *file =
+		vms_recorded_file_get(recording, recording->current, number);
+	if (!file)
+		return;
 	if (!file->code)
 		file->code = vms_recorded_code_new();
 	vms_recorded_code_add(file->code, offset, code);
@@ -152,20 +175,25 @@ struct vms_symbol_table *vms_recorded_kernel(const struct vms_recording *recordi
 static void read_attachment(struct vms_recording *recording, const struct vms_fxt_record *record)
 {
 	struct vms_recorded_system *system = recording->current;
+	struct vms_budget *budget = recording->for_symbols;
 	if (has_name(record, VMS_RECORDS_CODE)) {
-		read_code(system, record);
+		read_code(recording, record);
 		return;
 	}
+	if (!vms_budget_step(budget, VMS_STEPS_OF_BYTES(record->payload_size)))
+		return;
 	g_autofree char *text = g_strndup(record->payload, record->payload_size);
 	if (has_name(record, VMS_RECORDS_KERNEL)) {
-		add_symbols(vms_recorded_kernel(recording, system), text);
+		add_symbols(budget, vms_recorded_kernel(recording, system), text);
 	} else if (has_name(record, VMS_RECORDS_SYMBOLS)) {
 		char *lines;
-		struct vms_recorded_file *file =
-			vms_recorded_file_get(system, g_ascii_strtoull(text, &lines, 10));
+		struct vms_recorded_file *file = vms_recorded_file_get(
+			recording, system, g_ascii_strtoull(text, &lines, 10));
+		if (!file)
+			return;
 		if (!file->symbols)
 			file->symbols = vms_symbol_table_new("file");
-		add_symbols(file->symbols, *lines == '\n' ? lines + 1 : lines);
+		add_symbols(budget, file->symbols, *lines == '\n' ? lines + 1 : lines);
 	}
 }
 
@@ -181,7 +209,7 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 	} else if (vms_records_is_event(record, "end")) {
 		read_end(recording, record);
 	} else if (vms_records_is_event(record, "file")) {
-		read_file(recording->current, record);
+		read_file(recording, record);
 	} else if (vms_records_is_event(record, "process")) {
 		read_process_event(recording, record, time_ns, VMS_RECORDED_PROCESS);
 	} else if (vms_records_is_event(record, "mapping")) {
@@ -206,8 +234,10 @@ static void read_record(struct vms_recording *recording, const struct vms_fxt_re
 static void note_damage(struct vms_recording *recording, const struct vms_fxt_damage *damage,
 			bool is_truncated)
 {
-	const struct vms_recording_damage noted = { damage->offset, damage->size, damage->reason,
-						    is_truncated };
+	const struct vms_recording_damage noted = { .offset = damage->offset,
+						    .size = damage->size,
+						    .reason = damage->reason,
+						    .is_truncated = is_truncated };
 	if (recording->damages->len < DAMAGES_LIMIT)
 		g_array_append_val(recording->damages, noted);
 }
@@ -220,7 +250,7 @@ static void follow_system(struct vms_recording *recording, const struct vms_fxt_
 		&recording->system_of[recording->provider == VMS_RECORDS_GUEST];
 	/* Older files have one provider. Its session says whether it is a guest. */
 	if (vms_records_is_event(record, "session") && !(*system)->has_session) {
-		g_autofree char *engine = vms_records_text(record, "engine");
+		const char *engine = vms_recorded_text(recording, record, "engine");
 		*system = g_strcmp0(engine, "guest") == 0 ? &recording->guest : &recording->host;
 	}
 	recording->current = *system;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The second pass over a recording: its samples, counted by stack. */
+#include "base/keyed_hash.h"
 #include "capture/fxt_reader.h"
 #include "sample/recording-private.h"
+#include "sample/tree.h"
 #include <string.h>
+
+/* What a sample costs: its record was decoded, it is counted, and named later. */
+#define STEPS_OF_SAMPLE 15
+#define ENTRY_BYTES	32 /* of a stack, in two tables */
 
 static guint hash_stack(gconstpointer data)
 {
 	const struct vms_recorded_stack *stack = data;
-	uint64_t hash = (uint64_t)stack->cpu << 32 | stack->space;
-	for (size_t i = 0; i < stack->size; i += 8) {
-		uint64_t pc;
-		memcpy(&pc, (const uint8_t *)stack->pcs + i, sizeof(pc));
-		hash = (hash ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
-		hash ^= hash >> 29;
-	}
-	return (guint)(hash ^ hash >> 32);
+	const uint64_t hash = vms_keyed_hash(stack->pcs, stack->size);
+	return (guint)(hash ^ vms_keyed_hash_u64((uint64_t)stack->cpu << 32 | stack->space));
 }
 
 static gboolean equal_stacks(gconstpointer a, gconstpointer b)
@@ -25,7 +25,8 @@ static gboolean equal_stacks(gconstpointer a, gconstpointer b)
 	       memcmp(x->pcs, y->pcs, x->size) == 0;
 }
 
-static void count_stack(struct vms_recording *recording, struct vms_recorded_system *system,
+/* Returns false if there is no budget for more samples. */
+static bool count_stack(struct vms_recording *recording, struct vms_recorded_system *system,
 			const struct vms_fxt_record *record, uint64_t time_ns)
 {
 	const uint32_t pid = (uint32_t)record->thread.pid;
@@ -45,16 +46,21 @@ static void count_stack(struct vms_recording *recording, struct vms_recorded_sys
 			 MIN(vms_records_number(record, "wait") >> 8 & 0xffff, 0xff) << 56,
 		.is_of_guest = system == &recording->guest,
 		.in_guest = vms_records_number(record, "in guest") != 0,
+		.node = VMS_TREE_FULL,
 	};
-	struct vms_recorded_stack *known = g_hash_table_lookup(recording->stacks, &key);
-	if (!known) {
-		known = g_memdup2(&key, sizeof(key));
-		g_hash_table_add(recording->stacks, known);
-	}
+	if (!vms_budget_step(recording->budget, STEPS_OF_SAMPLE + VMS_STEPS_OF_BYTES(key.size)) ||
+	    !vms_budget_take(recording->budget, VMS_BUDGET_BYTES,
+			     sizeof(struct vms_recorded_moment)))
+		return false;
+	struct vms_recorded_stack *known =
+		vms_recorded_stacks_get(recording->stacks, &key, recording->budget);
+	if (!known)
+		return false;
 	known->weight++;
 	const struct vms_recorded_moment moment = { time_ns, known, pid,
 						    (uint32_t)record->thread.tid };
 	g_array_append_val(system->moments, moment);
+	return true;
 }
 
 void vms_recording_count_stacks(struct vms_recording *recording)
@@ -64,14 +70,16 @@ void vms_recording_count_stacks(struct vms_recording *recording)
 	struct vms_fxt_damage damage;
 	enum vms_fxt_step step;
 	recording->provider = VMS_RECORDS_HOST;
+	recording->stacks = vms_recorded_stacks_new(hash_stack, equal_stacks);
 	while ((step = vms_fxt_reader_next(reader, &record, &damage)) != VMS_FXT_END) {
 		if (step != VMS_FXT_RECORD)
 			continue;
 		vms_records_begins_system(&record, &recording->provider);
-		if (vms_records_is_sample(&record) && record.payload_size % 8 == 0)
-			count_stack(recording,
-				    recording->system_of[recording->provider == VMS_RECORDS_GUEST],
-				    &record, vms_fxt_reader_ns(reader, record.time));
+		if (vms_records_is_sample(&record) && record.payload_size % 8 == 0 &&
+		    !count_stack(recording,
+				 recording->system_of[recording->provider == VMS_RECORDS_GUEST],
+				 &record, vms_fxt_reader_ns(reader, record.time)))
+			break;
 	}
 	vms_fxt_reader_free(reader);
 }
@@ -93,7 +101,36 @@ void vms_recorded_stack_get(const struct vms_recorded_stack *stack, struct vms_s
 	ret->in_guest = stack->in_guest;
 }
 
-GHashTable *vms_recorded_stacks_new(void)
+/* ---- different stacks -------------------------------------------------------------- */
+
+struct vms_recorded_stacks *vms_recorded_stacks_new(GHashFunc hash, GEqualFunc equal)
 {
-	return g_hash_table_new_full(hash_stack, equal_stacks, g_free, NULL);
+	struct vms_recorded_stacks *stacks = g_new(struct vms_recorded_stacks, 1);
+	stacks->index = g_hash_table_new(hash, equal);
+	stacks->all = g_ptr_array_new_with_free_func(g_free);
+	return stacks;
+}
+
+void vms_recorded_stacks_free(struct vms_recorded_stacks *stacks)
+{
+	if (!stacks)
+		return;
+	g_hash_table_unref(stacks->index);
+	g_ptr_array_unref(stacks->all);
+	g_free(stacks);
+}
+
+struct vms_recorded_stack *vms_recorded_stacks_get(struct vms_recorded_stacks *stacks,
+						   const struct vms_recorded_stack *key,
+						   struct vms_budget *budget)
+{
+	struct vms_recorded_stack *known = g_hash_table_lookup(stacks->index, key);
+	if (known)
+		return known;
+	if (!vms_budget_take(budget, VMS_BUDGET_BYTES, sizeof(*known) + ENTRY_BYTES))
+		return NULL;
+	known = g_memdup2(key, sizeof(*key));
+	g_hash_table_add(stacks->index, known);
+	g_ptr_array_add(stacks->all, known);
+	return known;
 }

@@ -34,10 +34,9 @@ struct vms_seen_code {
 	uint64_t code_left;	    /* bytes of code that may still be recorded */
 };
 
-static void unref_mappings(void *data)
+static void free_mappings(void *data)
 {
-	if (data)
-		g_array_unref(data);
+	vms_mappings_free(data);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -61,7 +60,7 @@ struct vms_seen_code *vms_seen_code_new(struct vms_sampler *sampler,
 	seen->files_before = files_before;
 	seen->files = g_ptr_array_new_with_free_func(g_free);
 	seen->by_id = g_tree_new(compare_files);
-	seen->spaces = g_ptr_array_new_with_free_func(unref_mappings);
+	seen->spaces = g_ptr_array_new_with_free_func(free_mappings);
 	seen->last_space = g_tree_new(compare_numbers);
 	seen->addresses = vms_tree_new(ADDRESSES_LIMIT);
 	seen->code_left = VMS_RECORDED_CODE_LIMIT;
@@ -87,18 +86,19 @@ void vms_seen_code_free(struct vms_seen_code *seen)
  * Returns the recorded mappings of a sample's space. If the last sample of the process was in
  * another space, the process has a new program or a new name, and is recorded.
  */
-static GArray *record_space(struct vms_seen_code *seen, const struct vms_sample_record *sample)
+static struct vms_mappings *record_space(struct vms_seen_code *seen,
+					 const struct vms_sample_record *sample)
 {
 	const void *pid = GUINT_TO_POINTER(sample->pid);
 	const uint32_t last = GPOINTER_TO_UINT(g_tree_lookup(seen->last_space, pid));
 	if (sample->space >= seen->spaces->len)
 		g_ptr_array_set_size(seen->spaces, (gint)sample->space + 1);
-	GArray *recorded = seen->spaces->pdata[sample->space];
+	struct vms_mappings *recorded = seen->spaces->pdata[sample->space];
 	const bool is_same = last == sample->space + 1 || sample->pid == 0;
 	if (recorded && is_same)
 		return recorded;
 	const struct vms_process *process = vms_symbolizer_process(seen->symbolizer, sample->space);
-	unref_mappings(recorded);
+	vms_mappings_free(recorded);
 	recorded = seen->spaces->pdata[sample->space] = vms_mappings_new();
 	/* The idle tasks of all CPUs count as one process. */
 	if (process && (sample->pid || !last))
@@ -140,7 +140,7 @@ static bool is_recorded(const struct vms_mapping *recorded, const struct vms_map
 
 /* Records the mapping that contains an address. Returns the number of its file, or 0. */
 static uint32_t record_mapping(struct vms_seen_code *seen, const struct vms_sample_record *sample,
-			       GArray *recorded, uint64_t va, struct vms_mapping *ret)
+			       struct vms_mappings *recorded, uint64_t va, struct vms_mapping *ret)
 {
 	if (!vms_symbolizer_mapping(seen->symbolizer, sample->space, va, ret))
 		return 0;
@@ -173,7 +173,8 @@ static void note_address(struct vms_seen_code *seen, enum vms_tree_kind kind, ui
 bool vms_seen_code_note(struct vms_seen_code *seen, const struct vms_sample_record *sample)
 {
 	const uint32_t before = seen->addresses->n_nodes;
-	GArray *recorded = sample->space != VMS_NO_SPACE ? record_space(seen, sample) : NULL;
+	struct vms_mappings *recorded =
+		sample->space != VMS_NO_SPACE ? record_space(seen, sample) : NULL;
 	for (unsigned i = 0; i < sample->stack.n; i++) {
 		const struct vms_frame *frame = &sample->stack.frame[i];
 		const uint64_t va = frame->pc - frame->is_return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/tree.h"
 
-#define FIRST_CAPACITY 1024
+#define FIRST_CAPACITY 64 /* a profile may have thousands of trees */
 
 /* There are twice as many slots as nodes, so the table is never more than half full. */
 static void set_capacity(struct vms_tree *tree, struct vms_tree_node *nodes, uint32_t *slots,
@@ -107,6 +107,18 @@ uint32_t vms_tree_child(struct vms_tree *tree, uint32_t parent, struct vms_tree_
 	return index;
 }
 
+uint32_t vms_tree_add_out_of_nodes(struct vms_tree *tree, uint64_t weight)
+{
+	const uint32_t node = vms_tree_child(tree, VMS_TREE_ROOT, out_of_nodes);
+	tree->nodes[node].self += weight;
+	return node;
+}
+
+void vms_tree_close(struct vms_tree *tree)
+{
+	tree->limit = MIN(tree->limit, tree->n_nodes + 1); /* the marker still has room */
+}
+
 uint32_t vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t n,
 		      uint64_t weight)
 {
@@ -115,7 +127,7 @@ uint32_t vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, si
 	for (size_t i = 0; i < n && node != VMS_TREE_FULL; i++)
 		node = vms_tree_child(tree, node, path[i]);
 	if (node == VMS_TREE_FULL)
-		node = vms_tree_child(tree, VMS_TREE_ROOT, out_of_nodes);
+		return vms_tree_add_out_of_nodes(tree, weight);
 	tree->nodes[node].self += weight;
 	return node;
 }

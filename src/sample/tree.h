@@ -51,6 +51,9 @@ struct vms_tree_node {
 	uint32_t parent;
 };
 
+/* What a node costs, with its slots and the room to grow. */
+#define VMS_TREE_NODE_BYTES (2 * (sizeof(struct vms_tree_node) + 2 * sizeof(uint32_t)))
+
 /* The most nodes that a tree may have, which take one GiB. */
 #define VMS_TREE_LIMIT (UINT32_C(32) << 20)
 
@@ -81,3 +84,7 @@ uint32_t vms_tree_child(struct vms_tree *tree, uint32_t parent, struct vms_tree_
  */
 uint32_t vms_tree_add(struct vms_tree *tree, const struct vms_tree_key *path, size_t n,
 		      uint64_t weight);
+/* Counts samples in the marker OUT_OF_NODES, whatever their path is. Returns its node. */
+uint32_t vms_tree_add_out_of_nodes(struct vms_tree *tree, uint64_t weight);
+/* Lets the tree have no more nodes than it has now, but for that marker. */
+void vms_tree_close(struct vms_tree *tree);

@@ -2,6 +2,7 @@
 #include "symbol/debug_files.h"
 #include "base/clock.h"
 #include "base/foreign_file.h"
+#include "base/keyed_hash.h"
 #include "base/options.h"
 #include "symbol/debuginfod.h"
 #include <string.h>
@@ -47,7 +48,7 @@ struct vms_debug_files *vms_debug_files_new(const struct vms_debug_files_options
 	files->folders = g_strdupv((char **)(chosen.folders ?: default_folders));
 	files->foreign = vms_foreign_files_new(chosen.budget);
 	files->servers = chosen.asks_servers ? vms_debuginfod_new() : NULL;
-	files->told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	files->told = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
 	return files;
 }
 

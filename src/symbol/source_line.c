@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbol/source_line.h"
-
+#include "base/keyed_hash.h"
 #include "base/nearest.h"
 #include "symbol/lines.h"
 #include "symbol/symbolizer-private.h"
@@ -20,6 +20,7 @@ struct search {
 	const char *last_path;	  /* rows of one file follow each other: its answer */
 	bool last_matches;
 	GHashTable *paths; /* that match */
+	GPtrArray *named;  /* the same, in the order of the files */
 	struct vms_nearest nearest;
 	GArray *rows; /* struct row */
 };
@@ -38,11 +39,16 @@ static bool matches_source(struct search *search, const char *path)
 		return search->last_matches;
 	search->last_path = path;
 	search->last_matches = ends_with_path(path, search->source);
-	if (search->last_matches)
-		g_hash_table_add(search->paths, g_strdup(path));
-	else
+	if (search->last_matches) {
+		if (!g_hash_table_contains(search->paths, path)) {
+			g_ptr_array_add(search->named, g_strdup(path));
+			g_hash_table_add(search->paths,
+					 g_ptr_array_index(search->named, search->named->len - 1));
+		}
+	} else {
 		vms_nearest_add(&search->nearest,
 				strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+	}
 	return search->last_matches;
 }
 
@@ -83,12 +89,9 @@ static GArray *list_begins(GArray *rows)
 static void set_ambiguous(const struct search *search, GError **error)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
-	GHashTableIter iter;
-	void *path;
-	unsigned n = 0;
-	g_hash_table_iter_init(&iter, search->paths);
-	while (n++ < PATHS_MAX && g_hash_table_iter_next(&iter, &path, NULL))
-		g_string_append_printf(text, "%s%s", n > 1 ? ", " : "", (const char *)path);
+	for (guint i = 0; i < MIN(search->named->len, PATHS_MAX); i++)
+		g_string_append_printf(text, "%s%s", i ? ", " : "",
+				       (const char *)search->named->pdata[i]);
 	g_set_error(error, VMS_ERROR, VMS_ERROR_INVALID_ARGUMENT,
 		    "%u files are called %s: write more of the path of one of %s%s",
 		    g_hash_table_size(search->paths), search->source, text->str,
@@ -122,8 +125,11 @@ GArray *vms_symbolizer_line_addresses(struct vms_symbolizer *symbolizer, const c
 {
 	const GArray *files = vms_symbolizer_files(symbolizer);
 	g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(struct row));
-	g_autoptr(GHashTable) paths = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	struct search search = { .source = source, .line = line, .paths = paths, .rows = rows };
+	g_autoptr(GHashTable) paths = g_hash_table_new(vms_hash_text, g_str_equal);
+	g_autoptr(GPtrArray) named = g_ptr_array_new_with_free_func(g_free);
+	struct search search = {
+		.source = source, .line = line, .paths = paths, .named = named, .rows = rows
+	};
 	vms_nearest_begin(&search.nearest, source);
 	for (guint i = 0; i < files->len; i++)
 		vms_symbol_file_each_line(g_array_index(files, struct vms_symbolizer_file, i).file,

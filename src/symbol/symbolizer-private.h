@@ -3,6 +3,7 @@
 #pragma once
 
 #include "symbol/binary.h"
+#include "symbol/mappings.h"
 #include <vmscope/symbolizer.h>
 
 struct vms_symbolizer_file {
@@ -15,6 +16,12 @@ struct vms_symbolizer_file {
 
 /* Returns the array of struct vms_symbolizer_file, in the order of adding. Not a new reference. */
 GArray *vms_symbolizer_files(const struct vms_symbolizer *symbolizer);
+/*
+ * Gives a process's space a copy of these mappings in place of its own. Their names are those of
+ * vms_symbolizer_intern. For any thread.
+ */
+void vms_symbolizer_set_mappings(struct vms_symbolizer *symbolizer, uint32_t space,
+				 const struct vms_mappings *mappings);
 /*
  * Tells which file a mapping of `space` is of, and its `functions`, NULL if they are not read yet.
  * The mapping is found by where it begins and its `file`; does nothing if it has been replaced

@@ -4,6 +4,7 @@
  * changes. Most addresses lie in it, and are found without the lock. All other addresses are found
  * in lists of mappings, under the lock. Symbol tables do not change, and are read without it.
  */
+#include "base/texts.h"
 #include "symbol/binary.h"
 #include "symbol/mappings.h"
 #include "symbol/symbolizer-private.h"
@@ -25,7 +26,7 @@ struct noted_code {
 /* The address space of a process. */
 struct space {
 	struct vms_process process;
-	GArray *mappings; /* NULL until the first is told */
+	struct vms_mappings *mappings; /* NULL until the first is told */
 	/* Tables of code that the process has made, the last one first; names of all are in use. */
 	GSList *made;
 };
@@ -36,12 +37,12 @@ struct vms_symbolizer {
 	GArray *files;		  /* struct vms_symbolizer_file */
 	struct vms_debug_files *debug_files; /* or NULL */
 	GMutex lock;			     /* guards all that follows */
-	GArray *kernel;			     /* mappings of the kernel that stay for ever */
-	GArray *loaded;			     /* mappings of the code that is loaded into it now */
+	struct vms_mappings *kernel;	     /* mappings of the kernel that stay for ever */
+	struct vms_mappings *loaded;	     /* mappings of the code that is loaded into it now */
 	GArray *noted; /* struct noted_code; its number is the index plus one */
 	size_t noted_bytes;
 	GPtrArray *spaces; /* struct space, by index */
-	GTree *names;	   /* no hash table: a guest could choose names that collide */
+	struct vms_texts *names;
 	size_t names_bytes;
 };
 
@@ -66,15 +67,8 @@ static void free_space(void *data)
 {
 	struct space *space = data;
 	g_slist_free_full(space->made, unref_table);
-	if (space->mappings)
-		g_array_unref(space->mappings);
+	vms_mappings_free(space->mappings);
 	g_free(space);
-}
-
-static int compare_names(const void *a, const void *b, void *data)
-{
-	(void)data;
-	return strcmp(a, b);
 }
 
 struct vms_symbolizer *vms_symbolizer_new(void)
@@ -89,7 +83,7 @@ struct vms_symbolizer *vms_symbolizer_new(void)
 	symbolizer->noted = g_array_new(FALSE, FALSE, sizeof(struct noted_code));
 	g_array_set_clear_func(symbolizer->noted, clear_noted);
 	symbolizer->spaces = g_ptr_array_new_with_free_func(free_space);
-	symbolizer->names = g_tree_new_full(compare_names, NULL, g_free, NULL);
+	symbolizer->names = vms_texts_new();
 	return symbolizer;
 }
 
@@ -106,11 +100,11 @@ void vms_symbolizer_unref(struct vms_symbolizer *symbolizer)
 	vms_symbol_table_unref(symbolizer->image.symbols);
 	g_array_unref(symbolizer->files);
 	vms_debug_files_unref(symbolizer->debug_files);
-	g_array_unref(symbolizer->kernel);
-	g_array_unref(symbolizer->loaded);
+	vms_mappings_free(symbolizer->kernel);
+	vms_mappings_free(symbolizer->loaded);
 	g_array_unref(symbolizer->noted);
 	g_ptr_array_unref(symbolizer->spaces);
-	g_tree_unref(symbolizer->names);
+	vms_texts_free(symbolizer->names);
 	g_mutex_clear(&symbolizer->lock);
 	g_free(symbolizer);
 }
@@ -120,16 +114,14 @@ void vms_symbolizer_unref(struct vms_symbolizer *symbolizer)
 /* Returns the one copy of `name`. The caller holds the lock. */
 static const char *intern_name(struct vms_symbolizer *symbolizer, const char *name)
 {
-	char *known = g_tree_lookup(symbolizer->names, name);
+	const char *known = vms_texts_find(symbolizer->names, name);
 	if (known)
 		return known;
 	const size_t size = strlen(name) + 1;
 	if (size > NAMES_LIMIT - symbolizer->names_bytes)
 		return "[file]";
 	symbolizer->names_bytes += size;
-	known = g_strdup(name);
-	g_tree_insert(symbolizer->names, known, known);
-	return known;
+	return vms_texts_keep(symbolizer->names, name);
 }
 
 const char *vms_symbolizer_intern(struct vms_symbolizer *symbolizer, const char *name)
@@ -159,7 +151,7 @@ static struct space *find_space(const struct vms_symbolizer *symbolizer, uint32_
 }
 
 /* Keeps the file of a mapping that is told again: its teller may not know of it yet. */
-static void keep_binary(const GArray *mappings, struct vms_mapping *again)
+static void keep_binary(const struct vms_mappings *mappings, struct vms_mapping *again)
 {
 	const struct vms_mapping *known = vms_mappings_find(mappings, again->start);
 	if (again->binary || again->file == 0 || !known || known->start != again->start ||
@@ -177,9 +169,9 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 	struct space *process = find_space(symbolizer, space);
 	if (process && !process->mappings)
 		process->mappings = vms_mappings_new();
-	GArray *mappings = process		       ? process->mappings
-			   : space == VMS_KERNEL_SPACE ? symbolizer->kernel
-						       : NULL;
+	struct vms_mappings *mappings = process			    ? process->mappings
+					: space == VMS_KERNEL_SPACE ? symbolizer->kernel
+								    : NULL;
 	if (mappings) {
 		kept.name = kept.name ? intern_name(symbolizer, kept.name) : NULL;
 		kept.build_id = kept.build_id ? intern_name(symbolizer, kept.build_id) : NULL;
@@ -190,6 +182,18 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 			if (kept.symbols)
 				vms_symbol_table_ref(kept.symbols);
 		}
+	}
+	g_mutex_unlock(&symbolizer->lock);
+}
+
+void vms_symbolizer_set_mappings(struct vms_symbolizer *symbolizer, uint32_t space,
+				 const struct vms_mappings *mappings)
+{
+	g_mutex_lock(&symbolizer->lock);
+	struct space *process = find_space(symbolizer, space);
+	if (process) {
+		vms_mappings_free(process->mappings);
+		process->mappings = vms_mappings_copy(mappings);
 	}
 	g_mutex_unlock(&symbolizer->lock);
 }
@@ -215,12 +219,12 @@ void vms_symbolizer_attach_binary(struct vms_symbolizer *symbolizer, uint32_t sp
 void vms_symbolizer_load(struct vms_symbolizer *symbolizer, const struct vms_mapping *loaded,
 			 size_t n)
 {
-	GArray *mappings = vms_mappings_new_of(loaded, n);
+	struct vms_mappings *mappings = vms_mappings_new_of(loaded, n);
 	g_mutex_lock(&symbolizer->lock);
-	GArray *before = symbolizer->loaded;
+	struct vms_mappings *before = symbolizer->loaded;
 	symbolizer->loaded = mappings;
 	g_mutex_unlock(&symbolizer->lock);
-	g_array_unref(before);
+	vms_mappings_free(before);
 }
 
 void vms_symbolizer_add_file(struct vms_symbolizer *symbolizer, struct vms_symbol_file *file,

@@ -35,7 +35,7 @@ static struct vms_binary *read_back(const GByteArray *written, uint64_t number)
 		vms_recorded_code_add(code, offset, piece);
 	}
 	vms_fxt_reader_free(reader);
-	return vms_recorded_code_make_binary(code, "recorded");
+	return vms_recorded_code_make_binary(code, "recorded", NULL);
 }
 
 static void test_pieces(void)

@@ -19,6 +19,11 @@ static void test_clean(void)
 	check("\xff\xfe", "??");
 	check("\xc2\x9b", "??"); /* a control character in two bytes */
 	check("", "");
+	check("a\u2028b\u2029c", "a???b???c"); /* a line and a paragraph end there */
+	check("\u202ax\u202e", "???x???");     /* the direction of text turns there */
+	check("\u2066x\u2069", "???x???");
+	check("\u200bx\ufeff", "???x???"); /* without a shape */
+	check("日本 عربي 😀", "日本 عربي 😀");
 }
 
 static void check_time(uint64_t time_ns, const char *expected)
@@ -40,6 +45,8 @@ static void test_escape(void)
 {
 	g_autofree char *escaped = vms_text_escape("a\nb\t\x1b[0m\x01\xc2\x85 \xff ä\\");
 	g_assert_cmpstr(escaped, ==, "a\\nb\\t\\x1b[0m\\x01\\xc2\\x85 \\xff ä\\");
+	g_autofree char *turned = vms_text_escape("a\u2028b\u202ec");
+	g_assert_cmpstr(turned, ==, "a\\xe2\\x80\\xa8b\\xe2\\x80\\xaec");
 }
 
 int main(int argc, char **argv)

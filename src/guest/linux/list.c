@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "guest/linux/list.h"
+#include "base/keyed_hash.h"
 
 #include "base/budget.h"
 #include "base/keyed_hash.h"

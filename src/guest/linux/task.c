@@ -4,6 +4,7 @@
  * that a CPU runs. The list of all processes begins in init_task. The list of a process's threads
  * begins in its signal structure (include/linux/sched.h, sched/signal.h).
  */
+#include "base/keyed_hash.h"
 #include "guest/linux/task-private.h"
 
 #include "base/budget.h"

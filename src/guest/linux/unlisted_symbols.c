@@ -5,6 +5,7 @@
  * BTF tells where per-CPU variables are. The rest is recognised by its content.
  */
 #include "guest/linux/unlisted_symbols.h"
+#include "base/keyed_hash.h"
 #include "guest/linux/member.h"
 #include "guest/linux/timekeeper.h"
 #include "guest/linux/uts.h"
@@ -184,7 +185,7 @@ void vms_linux_find_unlisted(struct vms_linux *guest, const struct vms_kernel_im
 	if (vms_symbol_table_count(guest->symbols) == 0 ||
 	    vms_linux_symbol(guest, "init_task", &va))
 		return;
-	guest->variables = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
+	guest->variables = g_hash_table_new_full(vms_hash_text, g_str_equal, NULL, g_free);
 	find_exports(guest, image);
 	find_banner(guest, image);
 	find_vmcoreinfo(guest, image);

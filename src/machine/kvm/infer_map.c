@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/kvm/infer_map.h"
-
 #include "base/clock.h"
+#include "base/keyed_hash.h"
 #include "machine/host/proc_path.h"
 #include "machine/kvm/prove_map.h"
 #include "machine/kvm/vcpu_regs.h"
@@ -203,7 +203,7 @@ struct vms_kvm_guess *vms_kvm_infer_map(struct vms_kvm_holder *holder,
 		candidates[i].guess = &g_array_index(guesses, struct vms_kvm_guess, i);
 	inference.candidates = candidates;
 	inference.n = guesses->len;
-	g_autoptr(GHashTable) unseen = g_hash_table_new(NULL, NULL);
+	g_autoptr(GHashTable) unseen = g_hash_table_new(vms_hash_direct, NULL);
 	for (guint i = 0; i < vcpus->len; i++)
 		g_hash_table_add(unseen, GUINT_TO_POINTER(i));
 	inference.unseen = unseen;

@@ -69,7 +69,7 @@ static bool parse_range(const char *line, GStringChunk *names, struct vms_range 
 	vms_text_clean(name);
 	ret->pa = first;
 	ret->size = last - first + 1;
-	ret->name = g_string_chunk_insert_const(names, name);
+	ret->name = g_string_chunk_insert(names, name);
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/qemu/qemu_process.h"
-
+#include "base/keyed_hash.h"
 #include "base/proc_text.h"
 #include "base/process.h"
 #include "machine/host/connection.h"
@@ -89,7 +89,8 @@ static char *program_name(pid_t pid, char **args)
  */
 static void find_kvm(struct vms_host_process *process)
 {
-	g_autoptr(GHashTable) vcpus = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	g_autoptr(GHashTable) vcpus =
+		g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
 	g_autofree char *path = vms_host_process_path(process->pid, "fd");
 	g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
 	const char *fd;

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/file_limit.h"
+#include "base/keyed_hash.h"
 #include "sampler/host/host_engine-private.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -147,8 +148,8 @@ static void *open_engine(struct vms_sampler *sampler, GError **error)
 		engine->rings[i].fd = -1;
 	engine->targets = g_array_new(FALSE, FALSE, sizeof(struct vms_host_target));
 	engine->events = g_array_new(FALSE, FALSE, sizeof(int));
-	engine->tids = g_hash_table_new(NULL, NULL);
-	engine->pids = g_hash_table_new(NULL, NULL);
+	engine->tids = g_hash_table_new(vms_hash_direct, NULL);
+	engine->pids = g_hash_table_new(vms_hash_direct, NULL);
 	engine->files = vms_host_files_new(config->budget, vms_host_record_file, engine);
 	engine->sample = g_new0(struct vms_sample_record, 1);
 	engine->epoll_fd = engine->stop_fd = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/host/name_filter.h"
+#include "base/keyed_hash.h"
 #include "base/program_name.h"
 
 struct vms_name_filter {
@@ -13,8 +14,8 @@ struct vms_name_filter *vms_name_filter_new(void)
 {
 	struct vms_name_filter *filter = g_new0(struct vms_name_filter, 1);
 	filter->names = g_ptr_array_new_with_free_func(g_free);
-	filter->members = g_hash_table_new(NULL, NULL);
-	filter->doomed = g_hash_table_new(NULL, NULL);
+	filter->members = g_hash_table_new(vms_hash_direct, NULL);
+	filter->doomed = g_hash_table_new(vms_hash_direct, NULL);
 	return filter;
 }
 
@@ -77,7 +78,7 @@ void vms_name_filter_prune(struct vms_name_filter *filter, bool (*is_alive)(pid_
 	GHashTable *before = filter->doomed;
 	GHashTableIter iter;
 	gpointer pid;
-	filter->doomed = g_hash_table_new(NULL, NULL);
+	filter->doomed = g_hash_table_new(vms_hash_direct, NULL);
 	g_hash_table_iter_init(&iter, filter->members);
 	while (g_hash_table_iter_next(&iter, &pid, NULL)) {
 		if (is_alive(GPOINTER_TO_INT(pid)))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sampler/host/off_cpu.h"
+#include "base/keyed_hash.h"
 #include <string.h>
 
 struct vms_off_cpu {
@@ -16,7 +17,7 @@ struct vms_off_cpu *vms_off_cpu_new(uint64_t period_ns, vms_off_cpu_give give, v
 	off_cpu->period_ns = period_ns;
 	off_cpu->give = give;
 	off_cpu->data = data;
-	off_cpu->threads = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+	off_cpu->threads = g_hash_table_new_full(vms_hash_direct, NULL, NULL, g_free);
 	return off_cpu;
 }
 
