@@ -192,8 +192,14 @@ static bool unpack_piece(struct unpacking *unpacking, size_t in_end, size_t out_
 	if (unpacking->zstd) {
 		ZSTD_inBuffer in = { unpacking->packed, in_end, unpacking->in };
 		ZSTD_outBuffer out = { unpacking->to, out_end, unpacking->out };
-		const bool is_good =
-			!ZSTD_isError(ZSTD_decompressStream(unpacking->zstd, &out, &in));
+		bool is_good;
+		size_t before;
+		/* It stops behind each frame, of which there may be many. */
+		do {
+			before = in.pos + out.pos;
+			is_good = !ZSTD_isError(ZSTD_decompressStream(unpacking->zstd, &out, &in));
+		} while (is_good && in.pos < in.size && out.pos < out.size &&
+			 in.pos + out.pos != before);
 		unpacking->in = in.pos;
 		unpacking->out = out.pos;
 		return is_good;
