@@ -14,6 +14,7 @@
 #define ITEMS	      (UINT64_C(1) << 18)
 #define PRINTED	      (UINT64_C(64) << 20)
 #define PERCENT_LIMIT 100u
+#define MUCH_MORE     2 /* times as long as usual */
 #define HURRY_NS      (50 * UINT64_C(1000000))
 
 /* ---- making ----------------------------------------------------------- */
@@ -41,7 +42,7 @@ struct vms_budget *vms_budget_new(const struct vms_budget_options *options, GErr
 			    PERCENT_LIMIT);
 		return NULL;
 	}
-	struct vms_budget *budget = new_budget(NULL, "all");
+	struct vms_budget *budget = new_budget(NULL, VMS_BUDGET_WHOLE);
 	budget->limit[VMS_BUDGET_STEPS] =
 		(chosen.processor_ns ?: PROCESSOR_NS) / VMS_BUDGET_STEP_NS;
 	budget->limit[VMS_BUDGET_BYTES] = chosen.bytes ?: BYTES;
@@ -208,9 +209,25 @@ bool vms_budget_look(struct vms_budget *budget, uint64_t steps)
 	return has_steps;
 }
 
+/* Counts steps that were taken already: if there are not so many, nothing is left. */
+static bool count_taken(struct vms_budget *budget, uint64_t steps)
+{
+	if (vms_budget_step(budget, steps))
+		return true;
+	vms_budget_step(budget, vms_budget_left(budget, VMS_BUDGET_STEPS));
+	return false;
+}
+
 bool vms_budget_step_ns(struct vms_budget *budget, uint64_t thread_ns)
 {
-	return vms_budget_step(budget, thread_ns / VMS_BUDGET_STEP_NS);
+	return count_taken(budget, thread_ns / VMS_BUDGET_STEP_NS);
+}
+
+bool vms_budget_step_decompressed(struct vms_budget *budget, uint64_t n, uint64_t thread_ns)
+{
+	const uint64_t usual = VMS_STEPS_OF_DECOMPRESSING(n),
+		       taken = thread_ns / VMS_BUDGET_STEP_NS;
+	return count_taken(budget, taken > MUCH_MORE * usual ? taken : usual);
 }
 
 bool vms_budget_take(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t amount)

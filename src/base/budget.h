@@ -25,6 +25,7 @@ enum vms_budget_unit {
 };
 
 #define VMS_BUDGET_STEP_NS 20
+#define VMS_BUDGET_WHOLE   "all" /* the source of a budget that is no part */
 
 /*
  * What work costs that is more than one step: a read of a guest's memory, which is cached or not;
@@ -35,6 +36,7 @@ enum vms_budget_unit {
 #define VMS_STEPS_OF_CLEANING(n)      ((n) / 2) /* a text, see base/text.h */
 #define VMS_STEPS_OF_BYTES(n)	      ((n) / 16)
 #define VMS_STEPS_OF_DECOMPRESSING(n) ((n) / 6)
+#define VMS_DECOMPRESS_PIECE	      (16u << 10)
 
 struct vms_budget {
 	uint64_t slice;	  /* steps up to the next look; at first, so that it stays in one place */
@@ -83,9 +85,17 @@ static inline bool vms_budget_step(struct vms_budget *budget, uint64_t steps)
 	return vms_budget_look(budget, steps);
 }
 
-/* Counts work that was measured, in ns of processor time: that of libraries which take no budget.
+/*
+ * Counts work that was measured, in ns of processor time: that of libraries which take no budget.
+ * False: it was more than what was left, of which nothing is left then.
  */
 bool vms_budget_step_ns(struct vms_budget *budget, uint64_t thread_ns);
+/*
+ * Counts `n` bytes that a library has taken in and given out to decompress something, or its time,
+ * in ns of this thread, where it is much more: whoever has made the bytes chooses what they cost.
+ * Long ones are decompressed in pieces of VMS_DECOMPRESS_PIECE, each of which is counted.
+ */
+bool vms_budget_step_decompressed(struct vms_budget *budget, uint64_t n, uint64_t thread_ns);
 /* Counts bytes, items or output before they are made. False: there is no room for them. */
 bool vms_budget_take(struct vms_budget *budget, enum vms_budget_unit unit, uint64_t amount);
 /* Gives back bytes that are not kept any more. */

@@ -26,9 +26,14 @@ static bool report_failure(const char *what, int number, GError **error)
 
 /* ---- limits ------------------------------------------------------------ */
 
+/* Lowers a limit. One that is lower already stays: to raise it may not be allowed. */
 static bool set_limit(int resource, uint64_t value)
 {
-	const struct rlimit limit = { value, value };
+	struct rlimit limit;
+	if (getrlimit(resource, &limit) != 0)
+		return false;
+	limit.rlim_max = MIN(limit.rlim_max, value);
+	limit.rlim_cur = limit.rlim_max;
 	return setrlimit(resource, &limit) == 0;
 }
 

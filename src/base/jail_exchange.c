@@ -102,6 +102,15 @@ static int serve_open(struct exchange *exchange, const struct vms_jail_message *
 	return failure;
 }
 
+/* Notes what the jail has left out. What is all to the jail is what the request may spend. */
+static void note_loss(struct vms_budget *budget, const char *loss)
+{
+	if (budget && g_str_has_prefix(loss, VMS_BUDGET_WHOLE ": "))
+		vms_budget_note_loss(budget, budget->source, loss + strlen(VMS_BUDGET_WHOLE ": "));
+	else
+		vms_budget_add_loss(budget, loss);
+}
+
 static int take_text(struct exchange *exchange, const struct vms_jail_message *message)
 {
 	g_autofree char *text = NULL;
@@ -109,7 +118,7 @@ static int take_text(struct exchange *exchange, const struct vms_jail_message *m
 	if (failure)
 		return failure;
 	if (message->kind == VMS_JAIL_LOSS)
-		vms_budget_add_loss(exchange->request->budget, text);
+		note_loss(exchange->request->budget, text);
 	else
 		vms_log(message->service == VMS_LOG_WARNING ? VMS_LOG_WARNING : VMS_LOG_DEBUG, "%s",
 			text);

@@ -162,49 +162,96 @@ static bool find_entry(struct image *image, uint64_t offset, uint64_t *ret)
 
 /* ---- compressed clusters ---------------------------------------------- */
 
-/* Decompresses bytes without a header, until the cluster is full. */
-static bool inflate_cluster(uint8_t *packed, size_t size, uint8_t *ret, size_t ret_size)
+/* A cluster that is being decompressed. */
+struct unpacking {
+	z_stream zlib; /* unless there is `zstd` */
+	ZSTD_DStream *zstd;
+	const uint8_t *packed;
+	uint8_t *to;
+	size_t size, to_size; /* of both */
+	size_t in, out;	      /* what was used of them */
+};
+
+static bool begin_unpacking(struct unpacking *unpacking, bool is_zstd)
 {
-	z_stream stream = {
-		.next_in = packed,
-		.avail_in = (uInt)size,
-		.next_out = ret,
-		.avail_out = (uInt)ret_size,
-	};
-	if (inflateInit2(&stream, -12) != Z_OK)
-		return false;
-	inflate(&stream, Z_FINISH);
-	const bool is_full = stream.avail_out == 0;
-	inflateEnd(&stream);
-	return is_full;
+	unpacking->zstd = is_zstd ? ZSTD_createDStream() : NULL;
+	return is_zstd ? unpacking->zstd != NULL : inflateInit2(&unpacking->zlib, -12) == Z_OK;
 }
 
-static bool unpack_zstd(const uint8_t *packed, size_t size, uint8_t *ret, size_t ret_size)
+static void end_unpacking(struct unpacking *unpacking)
 {
-	ZSTD_DStream *stream = ZSTD_createDStream();
-	ZSTD_inBuffer in = { packed, size, 0 };
-	ZSTD_outBuffer out = { ret, ret_size, 0 };
-	size_t before = SIZE_MAX;
-	/* It may be followed by bytes that mean nothing, so it is read until the cluster is full.
-	 */
-	while (stream && out.pos < out.size && in.pos + out.pos != before) {
-		before = in.pos + out.pos;
-		if (ZSTD_isError(ZSTD_decompressStream(stream, &out, &in)))
-			break;
+	if (unpacking->zstd)
+		ZSTD_freeDStream(unpacking->zstd);
+	else
+		inflateEnd(&unpacking->zlib);
+}
+
+/* Decompresses until so much was taken in and given out. False if nothing more comes. */
+static bool unpack_piece(struct unpacking *unpacking, size_t in_end, size_t out_end)
+{
+	if (unpacking->zstd) {
+		ZSTD_inBuffer in = { unpacking->packed, in_end, unpacking->in };
+		ZSTD_outBuffer out = { unpacking->to, out_end, unpacking->out };
+		bool is_good;
+		size_t before;
+		/* It stops behind each frame, of which there may be many. */
+		do {
+			before = in.pos + out.pos;
+			is_good = !ZSTD_isError(ZSTD_decompressStream(unpacking->zstd, &out, &in));
+		} while (is_good && in.pos < in.size && out.pos < out.size &&
+			 in.pos + out.pos != before);
+		unpacking->in = in.pos;
+		unpacking->out = out.pos;
+		return is_good;
 	}
-	ZSTD_freeDStream(stream);
-	return out.pos == out.size;
+	z_stream *stream = &unpacking->zlib;
+	stream->next_in = (uint8_t *)unpacking->packed + unpacking->in;
+	stream->avail_in = (uInt)(in_end - unpacking->in);
+	stream->next_out = unpacking->to + unpacking->out;
+	stream->avail_out = (uInt)(out_end - unpacking->out);
+	const int result = inflate(stream, Z_NO_FLUSH);
+	unpacking->in = in_end - stream->avail_in;
+	unpacking->out = out_end - stream->avail_out;
+	return result == Z_OK || result == Z_BUF_ERROR;
+}
+
+/*
+ * Decompresses until the cluster is full; it may be followed by bytes that mean nothing. False if
+ * it does not become full, or the budget is used up.
+ */
+static bool unpack(struct unpacking *unpacking, struct vms_budget *budget)
+{
+	bool goes_on = true;
+	while (goes_on && unpacking->out < unpacking->to_size) {
+		const size_t before = unpacking->in + unpacking->out;
+		const uint64_t begin_ns = vms_budget_thread_ns();
+		goes_on = unpack_piece(
+			unpacking, MIN(unpacking->in + VMS_DECOMPRESS_PIECE, unpacking->size),
+			MIN(unpacking->out + VMS_DECOMPRESS_PIECE, unpacking->to_size));
+		const size_t n = unpacking->in + unpacking->out - before;
+		if (!vms_budget_step_decompressed(budget, n, vms_budget_thread_ns() - begin_ns))
+			return false;
+		goes_on &= n > 0;
+	}
+	return unpacking->out == unpacking->to_size;
 }
 
 /* Reads and decompresses the cluster at an offset of the file, of at most `size` bytes there. */
 static bool unpack_cluster(struct image *image, uint64_t offset, size_t size, uint8_t *ret)
 {
-	const size_t full = get_cluster_size(image);
 	g_autofree uint8_t *packed = g_malloc(size);
-	return vms_budget_step(image->budget, VMS_STEPS_OF_DECOMPRESSING(full + size)) &&
-	       vms_file_source_read(&image->file, offset, packed, size) &&
-	       (image->is_zstd ? unpack_zstd(packed, size, ret, full)
-			       : inflate_cluster(packed, size, ret, full));
+	struct unpacking unpacking = {
+		.packed = packed,
+		.to = ret,
+		.size = size,
+		.to_size = get_cluster_size(image),
+	};
+	if (!vms_file_source_read(&image->file, offset, packed, size) ||
+	    !begin_unpacking(&unpacking, image->is_zstd))
+		return false;
+	const bool is_full = unpack(&unpacking, image->budget);
+	end_unpacking(&unpacking);
+	return is_full;
 }
 
 /*

@@ -260,27 +260,43 @@ static bool add_symtab(struct reading *reading, const struct vms_file_source *so
 	return find_symtab(elf, &place) && add_functions(reading, source, elf, &place);
 }
 
+/* Decompresses until the end of the stream. Each piece is paid for. False if it is not all of it.
+ */
+static bool unpack(lzma_stream *stream, size_t size, size_t limit, struct vms_budget *budget)
+{
+	lzma_ret result = LZMA_OK;
+	while (result == LZMA_OK) {
+		const uint64_t before = stream->total_in + stream->total_out;
+		const uint64_t begin_ns = vms_budget_thread_ns();
+		stream->avail_in = MIN(VMS_DECOMPRESS_PIECE, size - stream->total_in);
+		stream->avail_out = MIN(VMS_DECOMPRESS_PIECE, limit - stream->total_out);
+		result = lzma_code(stream, LZMA_RUN);
+		const uint64_t n = stream->total_in + stream->total_out - before;
+		if (!vms_budget_step_decompressed(budget, n, vms_budget_thread_ns() - begin_ns))
+			return false;
+	}
+	return result == LZMA_STREAM_END; /* LZMA_BUF_ERROR: nothing more comes, or fits */
+}
+
 /* Decompresses .gnu_debugdata: a file of its own, with the symbols that were stripped. */
 static uint8_t *read_debugdata(const struct reading *reading, size_t *size)
 {
 	const Elf64_Shdr *section = vms_elf_image_section(reading->elf, ".gnu_debugdata");
-	uint64_t memory = DEBUGDATA_MEMORY;
-	size_t used = 0;
-	*size = 0;
+	lzma_stream stream = LZMA_STREAM_INIT;
 	if (!section || section->sh_type == SHT_NOBITS || section->sh_size > DEBUGDATA_LIMIT)
 		return NULL;
 	g_autofree uint8_t *packed =
 		read_bytes(reading->source, section->sh_offset, section->sh_size);
-	if (!packed)
+	if (!packed || lzma_stream_decoder(&stream, DEBUGDATA_MEMORY, 0) != LZMA_OK)
 		return NULL;
-	struct vms_budget *budget = reading->source->budget;
-	const uint64_t steps = vms_budget_left(budget, VMS_BUDGET_STEPS);
-	const uint64_t limit = MIN(DEBUGDATA_LIMIT, MIN(steps, DEBUGDATA_LIMIT) * 6);
 	uint8_t *bytes = g_malloc(DEBUGDATA_LIMIT); /* pages that are not used cost nothing */
+	stream.next_in = packed;
+	stream.next_out = bytes;
 	const bool is_done =
-		lzma_stream_buffer_decode(&memory, 0, NULL, packed, &used, section->sh_size, bytes,
-					  size, limit) == LZMA_OK;
-	if (vms_budget_step(budget, VMS_STEPS_OF_DECOMPRESSING(is_done ? *size : limit)) && is_done)
+		unpack(&stream, section->sh_size, DEBUGDATA_LIMIT, reading->source->budget);
+	*size = stream.total_out;
+	lzma_end(&stream);
+	if (is_done)
 		return g_realloc(bytes, *size + 1);
 	g_free(bytes);
 	return NULL;

@@ -5,9 +5,11 @@
 Writes FOLDER/0 to FOLDER/N-1. Each has code at 0x1000, `dec rdi; jnz; ret`, and SYMBOLS functions
 that all share one name of LENGTH bytes, so that a file of 24 bytes a symbol has names of gigabytes.
 """
+import lzma
 import pathlib
 import struct
 import sys
+import zlib
 
 CODE = bytes.fromhex("48ffcf75fbc3")
 NOTE_AT, CODE_AT, SYMBOLS_AT = 0x200, 0x1000, 0x2000
@@ -36,6 +38,32 @@ def make_elf(number, symbols, length, name=None):
                      (strings_at, strings), (headers_at, sections)):
         data[at:at + len(part)] = part
     return bytes(data)
+
+
+def make_packed(size):
+    """An xz stream, without its end, of chunks of 13 bytes, each of which makes the reader forget all that it
+    has learned: what comes out is small, and takes a hundred times as long as usual."""
+    chunk = lzma.compress(b"a" * 40, format=lzma.FORMAT_RAW, filters=[
+        {"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20, "lc": 4, "lp": 0, "pb": 0}])
+    chunk = chunk[:int.from_bytes(chunk[3:5], "big") + 7]  # without the end
+    block = b"\2\0\x21\1\x10\0\0\0"
+    stream = b"\xfd7zXZ\0\0\0" + struct.pack("<I", zlib.crc32(b"\0\0"))
+    stream += block + struct.pack("<I", zlib.crc32(block)) + chunk
+    return stream + (b"\xc0" + chunk[1:]) * (size // len(chunk))
+
+
+def make_packed_elf(number, size, name):
+    """A file with the code, whose symbols are in such a stream."""
+    data = bytearray(make_elf(number, 0, 0, name))
+    packed, names = make_packed(size), b"\0.gnu_debugdata\0"
+    packed_at = len(data)
+    names_at = packed_at + len(packed)
+    headers = bytes(64)
+    for word, kind, at, part in ((1, 1, packed_at, packed), (0, 3, names_at, names)):
+        headers += struct.pack("<IIQQQQIIQQ", word, kind, 0, 0, at, len(part), 0, 0, 1, 0)
+    struct.pack_into("<Q", data, 40, names_at + len(names))
+    struct.pack_into("<HHH", data, 58, 64, 3, 2)
+    return bytes(data + packed + names + headers)
 
 
 def write_files(folder, n, symbols, length=4000):

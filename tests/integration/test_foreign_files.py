@@ -137,6 +137,16 @@ class ForeignFiles(unittest.TestCase):
         self.assertIn("left out", run.err)
         self.assertIn("good_code", report)
 
+    def test_packed_symbols(self):
+        """Symbols that take long to decompress are cut off as well, which is said of that file."""
+        slow, good = self.folder / "slow", self.folder / "good"
+        slow.write_bytes(elf_files.make_packed_elf(1, 60 << 20, "slow_code"))
+        self.write_file(good, "good_code")
+        with mapper(slow, good) as process:
+            run, report = self.record(process)
+        self.assertRegex(run.err, rf"left out, .*{slow}: more than \S+ s of processor time")
+        self.assertIn("good_code", report)
+
 
 if __name__ == "__main__":
     unittest.main()

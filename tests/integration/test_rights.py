@@ -4,6 +4,7 @@ the rights of what it starts for its user."""
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -118,6 +119,13 @@ class Jail(unittest.TestCase):
         out, err = process.communicate(timeout=testbed.ANSWER_SECONDS)
         self.assertEqual((process.returncode, err), (0, ""))
         self.assertEqual(out, vmscope("report", self.file).out)
+
+    def test_lower_limits(self):
+        """Limits of the user's that are lower than the jail's stay as they are."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+            resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+        self.assertIn("Processes of", vmscope("report", self.file, preexec_fn=limit).out)
 
     def test_outputs(self):
         """They are written by the command, whole, and belong to its user."""

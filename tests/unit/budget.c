@@ -157,12 +157,41 @@ static void test_error(void)
 	g_assert_nonnull(strstr(error->message, "a disk: it was ended by signal 11"));
 }
 
+/* What was done already is counted as far as it can be: it cannot be done again and again. */
+static void test_measured(void)
+{
+	g_autoptr(vms_budget) budget = new_budget(10000, 0);
+	g_assert_true(vms_budget_step_ns(budget, 100 * VMS_BUDGET_STEP_NS));
+	g_assert_cmpuint(vms_budget_left(budget, VMS_BUDGET_STEPS), ==, 9900);
+	g_assert_false(vms_budget_step_ns(budget, 9901 * VMS_BUDGET_STEP_NS));
+	g_assert_cmpuint(vms_budget_left(budget, VMS_BUDGET_STEPS), ==, 0);
+	g_assert_false(vms_budget_step(budget, 1));
+}
+
+/* What is decompressed costs its size, or its time if that is much more. */
+static void test_decompressed(void)
+{
+	const uint64_t size = 6000, usual = VMS_STEPS_OF_DECOMPRESSING(size);
+	g_autoptr(vms_budget) budget = new_budget(100 * usual, 0);
+	g_assert_true(vms_budget_step_decompressed(budget, size, 0));
+	g_assert_true(
+		vms_budget_step_decompressed(budget, size, usual * VMS_BUDGET_STEP_NS * 3 / 2));
+	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_STEPS), ==, 2 * usual);
+	g_assert_true(vms_budget_step_decompressed(budget, size, 50 * usual * VMS_BUDGET_STEP_NS));
+	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_STEPS), ==, 52 * usual);
+	g_assert_false(vms_budget_step_decompressed(budget, 0, 49 * usual * VMS_BUDGET_STEP_NS));
+	g_assert_cmpuint(vms_budget_left(budget, VMS_BUDGET_STEPS), ==, 0);
+	g_assert_true(vms_budget_step_decompressed(NULL, size, UINT64_MAX));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/budget/steps", test_steps);
 	g_test_add_func("/budget/parts", test_parts);
 	g_test_add_func("/budget/whole is used up", test_whole_is_used_up);
+	g_test_add_func("/budget/measured", test_measured);
+	g_test_add_func("/budget/decompressed", test_decompressed);
 	g_test_add_func("/budget/other units", test_other_units);
 	g_test_add_func("/budget/cancel", test_cancel);
 	g_test_add_func("/budget/hurry", test_hurry);

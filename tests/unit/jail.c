@@ -20,7 +20,21 @@
 #include <unistd.h>
 #include <vmscope/log.h>
 
-enum kind { ECHO = 1, ATTACK, CRASH, HANG, READ, SPEND, KEEP, COUNT, FDS, TELL, ALLOCATE, OPEN };
+enum kind {
+	ECHO = 1,
+	ATTACK,
+	CRASH,
+	HANG,
+	READ,
+	SPEND,
+	SPEND_ALL,
+	KEEP,
+	COUNT,
+	FDS,
+	TELL,
+	ALLOCATE,
+	OPEN
+};
 
 /* ---- services ---------------------------------------------------------- */
 
@@ -193,6 +207,10 @@ static bool serve_simple(void *state, struct vms_jail_work *work, GError **error
 			;
 		return true;
 	}
+	case SPEND_ALL:
+		while (vms_budget_step(work->budget, 1))
+			;
+		return true;
 	case KEEP: return vms_budget_take(work->budget, VMS_BUDGET_BYTES, 1000);
 	case COUNT:
 		++*count;
@@ -384,6 +402,18 @@ static void test_budget(struct fixture *fixture, gconstpointer data)
 	g_assert_cmpuint(vms_budget_spent(fixture->budget, VMS_BUDGET_STEPS), ==, 25000 + 18750);
 }
 
+/* What is all to the jail has a name here. */
+static void test_whole_part(struct fixture *fixture, gconstpointer data)
+{
+	(void)data;
+	g_autoptr(vms_budget) part = vms_budget_new_part(fixture->budget, "a file");
+	const struct vms_jail_request request = { .kind = SPEND_ALL, .budget = part };
+	g_assert_true(vms_jail_call(fixture->jail, &request, fixture->answer, &fixture->error));
+	g_assert_false(vms_budget_has_left(part));
+	g_autofree char *losses = vms_budget_describe_losses(fixture->budget);
+	g_assert_cmpstr(losses, ==, "a file: more than 0.00 s of processor time");
+}
+
 static void test_kept_bytes(struct fixture *fixture, gconstpointer data)
 {
 	(void)data;
@@ -479,6 +509,7 @@ int main(int argc, char **argv)
 	ADD("cancel", test_cancel);
 	ADD("sources", test_sources);
 	ADD("budget", test_budget);
+	ADD("whole part", test_whole_part);
 	ADD("kept bytes", test_kept_bytes);
 	ADD("state", test_state);
 	ADD("descriptors", test_descriptors);
