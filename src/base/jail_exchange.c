@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/jail_exchange.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/log.h"
 #include "base/text.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
-#include <vmscope/log.h>
 
 #define HURRY_NS (100 * UINT64_C(1000000))
 
@@ -39,6 +40,7 @@ static int send_request(struct exchange *exchange)
 	struct vms_jail_message message = {
 		.kind = VMS_JAIL_REQUEST,
 		.service = request->kind,
+		.log_level = vms_log_get_level(),
 		.size = request->size,
 		.n_fds = (uint32_t)request->n_fds,
 		.n_sources = (uint32_t)request->n_sources,
@@ -121,6 +123,7 @@ static void count_spending(struct exchange *exchange, const struct vms_jail_mess
 	struct vms_budget *budget = exchange->request->budget;
 	const uint64_t steps = MIN(message->steps, vms_budget_left(budget, VMS_BUDGET_STEPS));
 	vms_budget_step(budget, steps);
+	vms_budget_note_used_up(budget, message->used_up);
 	vms_budget_take(budget, VMS_BUDGET_ITEMS,
 			MIN(message->items, vms_budget_left(budget, VMS_BUDGET_ITEMS)));
 	struct vms_jail_holding *holding = exchange->holding;
