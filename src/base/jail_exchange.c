@@ -2,7 +2,6 @@
 #include "base/jail_exchange.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/log.h"
 #include "base/text.h"
 #include <errno.h>
 #include <poll.h>
