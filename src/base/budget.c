@@ -42,7 +42,7 @@ struct vms_budget *vms_budget_new(const struct vms_budget_options *options, GErr
 			    PERCENT_LIMIT);
 		return NULL;
 	}
-	struct vms_budget *budget = new_budget(NULL, VMS_BUDGET_WHOLE);
+	struct vms_budget *budget = new_budget(NULL, "all");
 	budget->limit[VMS_BUDGET_STEPS] =
 		(chosen.processor_ns ?: PROCESSOR_NS) / VMS_BUDGET_STEP_NS;
 	budget->limit[VMS_BUDGET_BYTES] = chosen.bytes ?: BYTES;
@@ -157,7 +157,8 @@ static void note_used_up(struct vms_budget *budget, enum vms_budget_unit unit)
 {
 	while (budget->whole && get_own_left(budget, unit) > get_own_left(budget->whole, unit))
 		budget = budget->whole;
-	if (budget->has_lost)
+	budget->used_up |= 1U << unit;
+	if (budget->has_lost || budget->is_lent)
 		return;
 	budget->has_lost = true;
 	g_autofree char *reason = name_limit(budget, unit);
@@ -357,7 +358,27 @@ void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET
 		budget->limit[unit] = budget->spent[unit] + MIN(left[unit], UINT64_MAX / 2);
 	budget->steps_per_ns = steps_per_ns;
 	budget->begin_ns = vms_clock_now_ns();
-	budget->has_lost = false;
+	budget->is_lent = true;
+	budget->used_up = 0;
+	g_mutex_unlock(&budget->root->lock);
+}
+
+uint32_t vms_budget_used_up(struct vms_budget *budget)
+{
+	g_mutex_lock(&budget->root->lock);
+	const uint32_t used_up = budget->used_up;
+	g_mutex_unlock(&budget->root->lock);
+	return used_up;
+}
+
+void vms_budget_note_used_up(struct vms_budget *budget, uint32_t used_up)
+{
+	if (!budget)
+		return;
+	g_mutex_lock(&budget->root->lock);
+	for (enum vms_budget_unit unit = 0; unit < VMS_BUDGET_N_UNITS; unit++)
+		if (used_up & 1U << unit)
+			note_used_up(budget, unit);
 	g_mutex_unlock(&budget->root->lock);
 }
 

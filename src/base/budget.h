@@ -25,7 +25,6 @@ enum vms_budget_unit {
 };
 
 #define VMS_BUDGET_STEP_NS 20
-#define VMS_BUDGET_WHOLE   "all" /* the source of a budget that is no part */
 
 /*
  * What work costs that is more than one step: a read of a guest's memory, which is cached or not;
@@ -52,6 +51,8 @@ struct vms_budget {
 	double steps_per_ns;		   /* that are added while time passes */
 	bool has_lost;			   /* it was used up once */
 	bool is_short[VMS_BUDGET_N_UNITS]; /* the last request for that was refused */
+	bool is_lent;			   /* it is a copy: whoever lent it tells what was lost */
+	uint32_t used_up;		   /* units that did not suffice, a bit each */
 	int is_cancelled;		   /* of the root; atomic */
 	int hurries;			   /* of the root; atomic */
 	bool has_hurried;		   /* of the root: its limit was lowered for that */
@@ -121,9 +122,15 @@ void vms_budget_note_loss(struct vms_budget *budget, const char *source, const c
 void vms_budget_add_loss(struct vms_budget *budget, const char *loss);
 /* Returns the loss of that number, a copy, or NULL if there are less. */
 char *vms_budget_get_loss(struct vms_budget *budget, guint number);
-/* Makes so much be left of a whole budget, whatever was spent before. */
+/*
+ * Makes so much be left of a whole budget, whatever was spent before. It is lent from then on: that
+ * it is used up is no loss of its own, but what vms_budget_used_up tells (a bit for each unit).
+ */
 void vms_budget_refill(struct vms_budget *budget, const uint64_t left[VMS_BUDGET_N_UNITS],
 		       double steps_per_ns);
+uint32_t vms_budget_used_up(struct vms_budget *budget);
+/* Notes that units of this budget did not suffice where it was lent to. */
+void vms_budget_note_used_up(struct vms_budget *budget, uint32_t used_up);
 /* Sets VMS_ERROR_BUDGET, or CANCELLED, with what was being done: "cannot read the tasks". */
 void vms_budget_set_error(struct vms_budget *budget, const char *action, GError **error);
 /* Returns the processor time of this thread so far, in ns. */

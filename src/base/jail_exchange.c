@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/jail_exchange.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
-#include <vmscope/log.h>
 
 #define HURRY_NS (100 * UINT64_C(1000000))
 
@@ -39,6 +39,7 @@ static int send_request(struct exchange *exchange)
 	struct vms_jail_message message = {
 		.kind = VMS_JAIL_REQUEST,
 		.service = request->kind,
+		.log_level = vms_log_get_level(),
 		.size = request->size,
 		.n_fds = (uint32_t)request->n_fds,
 		.n_sources = (uint32_t)request->n_sources,
@@ -102,15 +103,6 @@ static int serve_open(struct exchange *exchange, const struct vms_jail_message *
 	return failure;
 }
 
-/* Notes what the jail has left out. What is all to the jail is what the request may spend. */
-static void note_loss(struct vms_budget *budget, const char *loss)
-{
-	if (budget && g_str_has_prefix(loss, VMS_BUDGET_WHOLE ": "))
-		vms_budget_note_loss(budget, budget->source, loss + strlen(VMS_BUDGET_WHOLE ": "));
-	else
-		vms_budget_add_loss(budget, loss);
-}
-
 static int take_text(struct exchange *exchange, const struct vms_jail_message *message)
 {
 	g_autofree char *text = NULL;
@@ -118,7 +110,7 @@ static int take_text(struct exchange *exchange, const struct vms_jail_message *m
 	if (failure)
 		return failure;
 	if (message->kind == VMS_JAIL_LOSS)
-		note_loss(exchange->request->budget, text);
+		vms_budget_add_loss(exchange->request->budget, text);
 	else
 		vms_log(message->service == VMS_LOG_WARNING ? VMS_LOG_WARNING : VMS_LOG_DEBUG, "%s",
 			text);
@@ -130,6 +122,7 @@ static void count_spending(struct exchange *exchange, const struct vms_jail_mess
 	struct vms_budget *budget = exchange->request->budget;
 	const uint64_t steps = MIN(message->steps, vms_budget_left(budget, VMS_BUDGET_STEPS));
 	vms_budget_step(budget, steps);
+	vms_budget_note_used_up(budget, message->used_up);
 	vms_budget_take(budget, VMS_BUDGET_ITEMS,
 			MIN(message->items, vms_budget_left(budget, VMS_BUDGET_ITEMS)));
 	struct vms_jail_holding *holding = exchange->holding;

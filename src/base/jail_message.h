@@ -26,8 +26,9 @@ enum vms_jail_message_kind {
 
 struct vms_jail_message {
 	uint32_t kind;
-	uint32_t service; /* of a request: the service's kind; of a log: the level */
-	uint64_t size;	  /* bytes that follow */
+	uint32_t service;   /* of a request: the service's kind; of a log: the level */
+	uint32_t log_level; /* of a request: up to which messages are wanted */
+	uint64_t size;	    /* bytes that follow */
 	uint32_t n_fds, n_sources;
 	/* Of a request: what is left, and the sizes of the sources. Of an answer: what was spent.
 	 */
@@ -37,6 +38,7 @@ struct vms_jail_message {
 	uint64_t source, offset; /* of a read; its length is in `steps` */
 	uint32_t done;		 /* of an answer, and of bytes: false is a failure */
 	uint32_t code;		 /* of a failure; the payload is its message */
+	uint32_t used_up;	 /* of an answer: units that did not suffice, a bit each */
 };
 
 /*

@@ -23,10 +23,11 @@ struct jail_process {
 	void *states[SERVICES_LIMIT];
 	bool has_begun[SERVICES_LIMIT];
 	struct vms_budget *budget;
-	guint n_losses;	   /* that were sent */
-	const GError *why; /* it cannot be confined, so it does nothing; or NULL */
-	GMutex sending;	   /* the log has a thread of its own */
-	bool is_lost;	   /* the other end has gone, or sends nonsense */
+	guint n_losses;	    /* that were sent */
+	const GError *why;  /* it cannot be confined, so it does nothing; or NULL */
+	GMutex sending;	    /* the log has a thread of its own */
+	uint32_t log_level; /* that its handler has */
+	bool is_lost;	    /* the other end has gone, or sends nonsense */
 	struct asked_source asked[VMS_JAIL_SOURCES];
 };
 
@@ -143,6 +144,7 @@ static void send_answer(struct jail_process *process, const struct vms_jail_mess
 			 MIN(request->items, vms_budget_left(process->budget, VMS_BUDGET_ITEMS)),
 		.bytes = request->bytes -
 			 MIN(request->bytes, vms_budget_left(process->budget, VMS_BUDGET_BYTES)),
+		.used_up = vms_budget_used_up(process->budget),
 		.size = failure ? strlen(failure->message) : work->answer->len,
 		.code = failure && failure->domain == VMS_ERROR ? (uint32_t)failure->code
 								: VMS_ERROR_MALFORMED,
@@ -165,6 +167,23 @@ static void refill_budget(struct jail_process *process, const struct vms_jail_me
 	vms_budget_refill(process->budget, left, message->steps_per_ns);
 }
 
+static void send_log(enum vms_log_level level, const char *text, void *data)
+{
+	const struct vms_jail_message message = { .kind = VMS_JAIL_LOG,
+						  .service = level,
+						  .size = strlen(text) };
+	send_message(data, &message, text);
+}
+
+/* Messages that nobody wants must not displace those that are wanted. */
+static void set_log_level(struct jail_process *process, uint32_t level)
+{
+	if (level == process->log_level)
+		return;
+	process->log_level = level;
+	vms_log_set_handler(send_log, process, level);
+}
+
 static bool serve_request(struct jail_process *process)
 {
 	struct vms_jail_message message;
@@ -181,6 +200,7 @@ static bool serve_request(struct jail_process *process)
 		return false;
 	g_autoptr(GByteArray) answer = g_byte_array_new();
 	refill_budget(process, &message);
+	set_log_level(process, message.log_level);
 	make_sources(process, &message, sources);
 	work.kind = message.service;
 	work.bytes = (struct vms_bytes) { bytes, message.size, process->budget };
@@ -200,14 +220,6 @@ static bool serve_request(struct jail_process *process)
 
 /* ---- the process ------------------------------------------------------- */
 
-static void send_log(enum vms_log_level level, const char *text, void *data)
-{
-	const struct vms_jail_message message = { .kind = VMS_JAIL_LOG,
-						  .service = level,
-						  .size = strlen(text) };
-	send_message(data, &message, text);
-}
-
 /* Two services must not have the same kinds of requests. */
 static void check_kinds(const struct vms_jail_service *const *services)
 {
@@ -219,7 +231,7 @@ static void check_kinds(const struct vms_jail_service *const *services)
 
 void vms_jail_serve(const struct vms_jail_service *const *services)
 {
-	struct jail_process process = { .services = services };
+	struct jail_process process = { .services = services, .log_level = VMS_LOG_WARNING };
 	g_autoptr(GError) failure = NULL;
 	check_kinds(services);
 	prctl(PR_SET_NAME, "vms-jail");
@@ -228,7 +240,7 @@ void vms_jail_serve(const struct vms_jail_service *const *services)
 	if (!vms_confine_process(MEMORY, &failure))
 		process.why = failure;
 	process.budget = vms_budget_new(NULL, NULL);
-	vms_log_set_handler(send_log, &process, VMS_LOG_DEBUG);
+	vms_log_set_handler(send_log, &process, VMS_LOG_WARNING);
 	while (serve_request(&process))
 		;
 	for (unsigned i = 0; i < SERVICES_LIMIT && services[i]; i++)

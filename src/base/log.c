@@ -3,7 +3,7 @@
  * Messages wait in a ring. A thread of the log takes them out and calls the handler. A thread that
  * logs takes the lock of the ring, which is never held while the handler runs.
  */
-#include <vmscope/log.h>
+#include "base/log.h"
 
 struct message {
 	enum vms_log_level level;
@@ -83,6 +83,14 @@ void vms_log_set_handler(vms_log_handler handler, void *data, enum vms_log_level
 	if (handler)
 		sink.thread = g_thread_try_new("vms-log", write_messages, NULL, NULL);
 	g_mutex_unlock(&sink.lock);
+}
+
+enum vms_log_level vms_log_get_level(void)
+{
+	g_mutex_lock(&sink.lock);
+	const enum vms_log_level level = sink.thread ? sink.level : VMS_LOG_WARNING;
+	g_mutex_unlock(&sink.lock);
+	return level;
 }
 
 static gboolean is_wanted(enum vms_log_level level)

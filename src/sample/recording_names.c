@@ -52,13 +52,17 @@ static struct vms_symbol_table *read_kallsyms(void)
 #define SERVERS_WAIT_NS (UINT64_C(10) * 1000 * 1000 * 1000)
 #define MAPPERS		4
 
-/* A file, and the attachment of its symbols. */
+/* A file, and where samples were in it. */
 struct named_file {
-	struct vms_binary *binary; /* NULL: the file is gone, or is another one */
-	uint64_t number;
-	struct vms_name_attachment attachment;
-	GHashTable *code; /* offsets of functions whose code was written */
+	const struct vms_recorded_file *file;
+	GHashTable *places;	    /* offsets of frames; and of leaves, as others */
+	struct vms_binary *awaited; /* servers are asked for its symbols; or NULL */
 };
+
+/* An offset in a file and whether a leaf was there, as a key. */
+#define PLACE(offset, is_leaf) ((gpointer)(uintptr_t)((offset) << 1 | (is_leaf)))
+#define PLACE_OFFSET(place)    ((uint64_t)(uintptr_t)(place) >> 1)
+#define PLACE_IS_LEAF(place)   ((uintptr_t)(place)&1)
 
 /* Processes that have mapped a file: the last ones. One of them may live. */
 struct mappers {
@@ -142,9 +146,8 @@ static struct vms_binary *open_binary(struct naming *naming, const struct vms_re
 static void free_named(void *data)
 {
 	struct named_file *named = data;
-	vms_name_attachment_end(&named->attachment);
-	vms_binary_unref(named->binary);
-	g_hash_table_unref(named->code);
+	vms_binary_unref(named->awaited);
+	g_hash_table_unref(named->places);
 	g_free(named);
 }
 
@@ -154,26 +157,13 @@ static struct named_file *get_named(struct naming *naming, struct vms_recorded_f
 	if (found)
 		return found;
 	found = g_new0(struct named_file, 1);
-	found->binary = open_binary(naming, file);
-	found->number = file->number;
-	found->code = g_hash_table_new(vms_hash_direct, NULL);
-	vms_name_attachment_init(&found->attachment, naming->out, VMS_RECORDS_SYMBOLS,
-				 g_strdup_printf("%" G_GUINT64_FORMAT "\n", file->number));
+	found->file = file;
+	found->places = g_hash_table_new(vms_hash_direct, NULL);
 	g_hash_table_insert(naming->named, file, found);
 	return found;
 }
 
-/* Writes the code of a sample's function, once. */
-static void write_code(struct naming *naming, struct named_file *named, uint64_t offset)
-{
-	struct vms_symbol symbol;
-	if (vms_symbol_table_find(vms_binary_functions(named->binary), offset, &symbol) &&
-	    g_hash_table_add(named->code, (gpointer)(uintptr_t)symbol.va))
-		vms_recorded_code_put(naming->out, named->number, named->binary, symbol.va,
-				      symbol.size, &naming->code_left);
-}
-
-/* Finds the file of an address, and the offset there. NULL: there is none that can be read. */
+/* Finds the file of an address, and the offset there. NULL: there is none. */
 static struct named_file *find_named(struct naming *naming, uint32_t space, uint64_t pc,
 				     uint64_t *offset)
 {
@@ -182,9 +172,73 @@ static struct named_file *find_named(struct naming *naming, uint32_t space, uint
 	if (!vms_symbolizer_mapping(recording->symbolizer, space, pc, &mapping))
 		return NULL;
 	struct vms_recorded_file *file = g_hash_table_lookup(recording->host.files, &mapping.file);
-	struct named_file *named = file ? get_named(naming, file) : NULL;
 	*offset = pc - mapping.start + mapping.offset;
-	return named && named->binary ? named : NULL;
+	return file ? get_named(naming, file) : NULL;
+}
+
+/* ---- names of a file --------------------------------------------------------------- */
+
+/* Names all places of a file, and writes the code of functions that were executing, once. */
+static void write_file_names(struct naming *naming, const struct named_file *named,
+			     struct vms_binary *binary)
+{
+	const uint64_t number = named->file->number;
+	const struct vms_symbol_table *functions = vms_binary_functions(binary);
+	g_autoptr(GHashTable) code = g_hash_table_new(vms_hash_direct, NULL);
+	struct vms_name_attachment attachment;
+	struct vms_symbol symbol;
+	GHashTableIter iter;
+	gpointer place;
+	vms_name_attachment_init(&attachment, naming->out, VMS_RECORDS_SYMBOLS,
+				 g_strdup_printf("%" G_GUINT64_FORMAT "\n", number));
+	g_hash_table_iter_init(&iter, named->places);
+	while (g_hash_table_iter_next(&iter, &place, NULL)) {
+		if (!vms_symbol_table_find(functions, PLACE_OFFSET(place), &symbol))
+			continue;
+		vms_name_attachment_add(&attachment, symbol.va, symbol.size, symbol.name);
+		if (PLACE_IS_LEAF(place) && g_hash_table_add(code, (gpointer)(uintptr_t)symbol.va))
+			vms_recorded_code_put(naming->out, number, binary, symbol.va, symbol.size,
+					      &naming->code_left);
+	}
+	vms_name_attachment_end(&attachment);
+}
+
+/* Only files that servers are asked for stay open, so that the memory of one file is enough. */
+static void name_files(struct naming *naming)
+{
+	GHashTableIter iter;
+	gpointer value;
+	g_hash_table_iter_init(&iter, naming->named);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		struct named_file *named = value;
+		g_autoptr(vms_binary) binary = open_binary(naming, named->file);
+		if (!binary)
+			continue;
+		vms_binary_functions(binary);
+		if (vms_binary_is_awaited(binary))
+			named->awaited = g_steal_pointer(&binary);
+		else
+			write_file_names(naming, named, binary);
+	}
+}
+
+/* Servers have been asked for all these files at once. */
+static void name_awaited_files(struct naming *naming)
+{
+	GHashTableIter iter;
+	gpointer value;
+	if (!naming->debug_files)
+		return;
+	vms_debug_files_wait(naming->debug_files, SERVERS_WAIT_NS);
+	g_hash_table_iter_init(&iter, naming->named);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		struct named_file *named = value;
+		if (!named->awaited)
+			continue;
+		vms_binary_refresh(named->awaited, vms_clock_now_ns());
+		write_file_names(naming, named, named->awaited);
+		g_clear_pointer(&named->awaited, vms_binary_unref);
+	}
 }
 
 /* ---- the frames of a host's samples ------------------------------------------------- */
@@ -206,30 +260,15 @@ static void each_frame(struct naming *naming, frame_function each)
 	}
 }
 
-static void open_file(struct naming *naming, uint32_t space, const struct vms_frame *frame,
-		      bool is_leaf)
-{
-	uint64_t offset;
-	struct named_file *named = NULL;
-	(void)is_leaf;
-	if (frame->is_user)
-		named = find_named(naming, space, frame->pc - frame->is_return, &offset);
-	if (named)
-		vms_binary_functions(named->binary);
-}
-
-static void name_user_frame(struct naming *naming, uint32_t space, const struct vms_frame *frame,
+static void note_user_frame(struct naming *naming, uint32_t space, const struct vms_frame *frame,
 			    bool is_leaf)
 {
 	uint64_t offset;
 	struct named_file *named = NULL;
 	if (frame->is_user)
 		named = find_named(naming, space, frame->pc - frame->is_return, &offset);
-	if (!named)
-		return;
-	add_symbol(&named->attachment, vms_binary_functions(named->binary), offset);
-	if (is_leaf)
-		write_code(naming, named, offset);
+	if (named)
+		g_hash_table_add(named->places, PLACE(offset, is_leaf));
 }
 
 static void name_kernel_frame(struct naming *naming, uint32_t space, const struct vms_frame *frame,
@@ -241,23 +280,6 @@ static void name_kernel_frame(struct naming *naming, uint32_t space, const struc
 	if (!naming->kallsyms)
 		naming->kallsyms = read_kallsyms();
 	add_symbol(&naming->kernel, naming->kallsyms, frame->pc - frame->is_return);
-}
-
-/* Opens all files first, so that servers are asked for all of them at once. */
-static void wait_for_debug_files(struct naming *naming)
-{
-	GHashTableIter iter;
-	gpointer value;
-	if (!naming->debug_files)
-		return;
-	each_frame(naming, open_file);
-	vms_debug_files_wait(naming->debug_files, SERVERS_WAIT_NS);
-	g_hash_table_iter_init(&iter, naming->named);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		struct named_file *named = value;
-		if (named->binary)
-			vms_binary_refresh(named->binary, vms_clock_now_ns());
-	}
 }
 
 void vms_recording_write_names(struct vms_recording *recording, struct vms_debug_files *files,
@@ -283,8 +305,9 @@ void vms_recording_write_names(struct vms_recording *recording, struct vms_debug
 	vms_name_attachment_init(&naming.kernel, out, VMS_RECORDS_KERNEL, g_strdup(""));
 	vms_records_put_start(out, VMS_RECORDS_HOST);
 	each_frame(&naming, name_kernel_frame);
-	wait_for_debug_files(&naming);
-	each_frame(&naming, name_user_frame);
+	each_frame(&naming, note_user_frame);
+	name_files(&naming);
+	name_awaited_files(&naming);
 	vms_name_attachment_end(&naming.kernel);
 	vms_symbol_table_unref(naming.kallsyms);
 	g_hash_table_remove_all(named); /* what it has is on the budget */

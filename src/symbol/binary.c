@@ -392,6 +392,14 @@ static bool is_due(const struct vms_binary *binary, uint64_t now_ns)
 		!vms_debug_files_is_pending(binary->debug_files, binary->elf->build_id));
 }
 
+bool vms_binary_is_awaited(struct vms_binary *binary)
+{
+	g_mutex_lock(&binary->reading);
+	const bool is_awaited = binary->is_awaited;
+	g_mutex_unlock(&binary->reading);
+	return is_awaited;
+}
+
 bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns)
 {
 	g_mutex_lock(&binary->reading);

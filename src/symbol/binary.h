@@ -64,6 +64,8 @@ struct vms_symbol_table *vms_binary_known_functions(const struct vms_binary *bin
  * them at once if a server has answered. True if it has read, which takes milliseconds.
  */
 bool vms_binary_refresh(struct vms_binary *binary, uint64_t now_ns);
+/* True if servers were asked for its symbols and have not answered when it was read last. */
+bool vms_binary_is_awaited(struct vms_binary *binary);
 
 /*
  * Returns what another part of the library keeps with the binary. While there is nothing,

@@ -20,7 +20,7 @@
 #define DEBUGDATA_MEMORY (UINT64_C(128) << 20)
 /* What a symbol costs, beside its name: to be looked at, to be named and sorted in, to be kept. */
 #define STEPS_OF_SYMBOL	  1
-#define STEPS_OF_FUNCTION 32
+#define STEPS_OF_FUNCTION 24
 #define BYTES_OF_FUNCTION 48
 
 struct reading {
@@ -61,15 +61,29 @@ static bool find_code_offset(const struct vms_elf_image *elf, uint64_t address, 
 	return false;
 }
 
-/* Pays for a function. To make a mangled name readable costs some steps for each of its bytes. */
-static bool pay_function(struct reading *reading, const char *name)
+/*
+ * Returns what it costs to have made a name readable. C++ costs more for each byte that is made
+ * than for one that is read; Rust's own kind costs half as much. What is not readable in the end
+ * may have cost the most.
+ */
+static uint64_t steps_of_demangling(const char *name, size_t length, const char *readable)
 {
-	const bool is_mangled = name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+	const size_t made = readable ? strlen(readable) : 0;
+	if (name[0] != '_' || (name[1] != 'Z' && name[1] != 'R'))
+		return length / 8;
+	if (!readable)
+		return 2 * length;
+	return name[1] == 'R' ? length / 2 + made / 4 : length * 3 / 4 + made / 2;
+}
+
+/* Pays for a function whose name was made readable, or could not be. */
+static bool pay_function(struct reading *reading, const char *name, const char *readable)
+{
+	struct vms_budget *budget = reading->source->budget;
 	const size_t length = strlen(name);
-	return vms_budget_step(reading->source->budget,
-			       STEPS_OF_FUNCTION + (is_mangled ? 2 * length : length / 8)) &&
-	       vms_budget_take(reading->source->budget, VMS_BUDGET_BYTES,
-			       BYTES_OF_FUNCTION + length);
+	return vms_budget_step(budget, steps_of_demangling(name, length, readable)) &&
+	       vms_budget_take(budget, VMS_BUDGET_BYTES,
+			       BYTES_OF_FUNCTION + (readable ? strlen(readable) : length));
 }
 
 static void add_function(struct reading *reading, const char *name, uint64_t address, uint64_t size,
@@ -78,21 +92,22 @@ static void add_function(struct reading *reading, const char *name, uint64_t add
 	uint64_t offset;
 	if (reading->name_bytes > NAMES_LIMIT || !find_code_offset(reading->elf, address, &offset))
 		return;
-	if (!pay_function(reading, name)) {
-		reading->name_bytes = NAMES_LIMIT + 1; /* the next ones are not looked at */
+	if (!vms_budget_step(reading->source->budget, STEPS_OF_FUNCTION))
 		return;
-	}
 	/* Programs are linked with "fopen@@GLIBC_2.34": the name is what is before the version. */
 	const char *version = strstr(name, "@@");
 	g_autofree char *own =
 		version && version > name ? g_strndup(name, (gsize)(version - name)) : NULL;
-	char *readable = vms_demangle(own ?: name, &reading->demangling);
+	g_autofree char *readable = vms_demangle(own ?: name, &reading->demangling);
+	if (!pay_function(reading, name, readable)) {
+		reading->name_bytes = NAMES_LIMIT + 1; /* the next ones are not looked at */
+		return;
+	}
 	if (!readable)
 		readable = g_strdup(own ?: name);
 	vms_text_clean(readable);
 	reading->name_bytes += strlen(readable) + 1;
 	vms_symbol_table_add(reading->table, readable, offset, size, type);
-	g_free(readable);
 }
 
 /* Reads bytes, all of them. NULL if any is missing. */

@@ -11,7 +11,8 @@ void vms_file_table_read(const struct vms_file_source *source, uint64_t offset, 
 	if (size == 0 || offset > source->size || size > source->size - offset ||
 	    !vms_budget_take(source->budget, VMS_BUDGET_BYTES, size))
 		return;
-	ret->budget = source->budget;
+	/* It must fit, but it is not kept: what is made of it has all the room. */
+	vms_budget_give_back(source->budget, VMS_BUDGET_BYTES, size);
 	ret->bytes = g_malloc0(size + 1); /* one byte more ends the last text */
 	ret->has = g_malloc0(size / VMS_FILE_BLOCK + 2);
 	ret->is_whole = vms_file_source_read_present(source, offset, ret->bytes, size, ret->has,
@@ -20,8 +21,6 @@ void vms_file_table_read(const struct vms_file_source *source, uint64_t offset, 
 
 void vms_file_table_clear(struct vms_file_table *table)
 {
-	if (table->bytes)
-		vms_budget_give_back(table->budget, VMS_BUDGET_BYTES, table->size);
 	g_free(table->bytes);
 	g_free(table->has);
 }

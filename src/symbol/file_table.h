@@ -12,7 +12,6 @@ struct vms_file_table {
 	uint64_t offset; /* in the file */
 	uint64_t size;
 	bool is_whole;
-	struct vms_budget *budget; /* of the file: has room for the bytes while they are here */
 };
 
 /* Reads [offset, offset + size) of a file. The caller has checked the size against a limit. */

@@ -253,6 +253,42 @@ class Record(unittest.TestCase):
         self.assertIn("sh goes on: the recording has ended before it", run.err)
         testbed.wait_for(mark.exists, "the command")
 
+    def build_large(self, name, functions):
+        """Makes a program that computes in hot(), beside functions of these names."""
+        code = self.folder / f"{name}.s"
+        code.write_text(".text\n" + "".join(f'.globl {name}\n.type {name},@function\n{name}: ret\n.size {name},1\n'
+                                            for name in functions)
+                        + ".globl main\n.type main,@function\nmain: call hot\n.size main,.-main\n"
+                        + ".globl hot\n.type hot,@function\nhot: jmp hot\n.size hot,.-hot\n"
+                        + '.section .note.GNU-stack,"",@progbits\n')
+        program = self.folder / name
+        subprocess.run(["gcc", "-o", program, code], check=True)
+        code.unlink()
+        return program
+
+    def test_many_functions(self):
+        """An honest program with 150,000 functions of Rust, whose names are long, has all of them."""
+        module = "".join(f"9module_{i:02}" for i in range(14))
+        program = self.build_large("rusty", (f"_ZN{module}7f{i:06}17h{i:016x}E" for i in range(150_000)))
+        file = self.folder / "rusty.vms"
+        run = vmscope("record", "-F", "199", "-o", file, "--", "timeout", "1", program)
+        self.assertNotIn("left out", run.err)
+        self.assertIn(";hot", vmscope("report", "--format", "folded", file).out)
+
+    def test_many_files(self):
+        """The names of one file after another have room, though those of all together have not."""
+        program = self.build_large("long", (f"f{i:06}" + "x" * 2000 for i in range(20_000)))
+        programs = [program.with_name(f"long{i}") for i in range(12)]
+        for copy in programs:
+            shutil.copy(program, copy)
+        file = self.folder / "long.vms"
+        run = vmscope("record", "-F", "499", "-o", file, "--", "sh", "-c",
+                      f"for i in {' '.join(map(str, programs))}; do timeout 0.3 $i; done; :")
+        self.assertNotIn("left out", run.err)
+        out = vmscope("report", "--format", "folded", file).out
+        for copy in programs:
+            self.assertRegex(out, rf"(?m)^{copy.name} \(\d+\);.*hot")
+
     def test_no_program(self):
         """Why a command could not be started; what it is called is one line."""
         text = self.folder / "no\nprogram"
