@@ -159,7 +159,7 @@ def write_generations(out, count, size, plain):
     for i in range(count):
         out.process(pid=1 + i if plain else 1, time=10 ** 6 + i)
     for i in range(count):
-        out.sample(PAGE * (1 + i % size), time=0 if i % 2 else 10 ** 6 + i)
+        out.sample(PAGE * (1 + i % size), time=1 if i % 2 else 10 ** 6 + i)
 
 
 def write_births(out, count, size, plain):
@@ -190,7 +190,7 @@ def write_replaced(out, count, size, plain):
     for i in range(count):
         out.mapping(1, PAGE, file=1 if plain else 1 + i % 2, time=i)
     for i in range(count):
-        out.sample(PAGE, time=i)
+        out.sample(PAGE, time=1 + i)
 
 
 def write_threads(out, count, size, plain):
@@ -220,8 +220,8 @@ def write_cpus(out, count, size, plain):
 
 def write_odd(out, count, size, plain):
     """Names of all kinds that a terminal or a format would take for something else."""
-    names = [(f"plain{i}" if plain else ODD_NAMES[i % len(ODD_NAMES)]) + "z" * size
-             for i in range(count)]
+    kinds = [f"plain{i}" for i in range(len(ODD_NAMES))] if plain else ODD_NAMES
+    names = [kinds[i % len(kinds)] + "z" * size for i in range(count)]
     out.process(comm=names[0])
     # A symbol ends where its line does.
     out.kernel_functions([name.replace("\n", "\u2028") for name in names])
