@@ -13,7 +13,7 @@
 
 /* The budget of a file: so much, and more for each GiB, or each byte, of it. */
 #define PROCESSOR_NS	     (4 * UINT64_C(1000000000))
-#define PROCESSOR_NS_PER_GIB (10 * UINT64_C(1000000000))
+#define PROCESSOR_NS_PER_GIB (40 * UINT64_C(1000000000)) /* deep stacks: 23 s are used */
 #define BYTES		     (UINT64_C(256) << 20)
 #define BYTES_PER_BYTE	     6 /* the file, its samples, and the trees of their stacks */
 #define PRINTED		     (UINT64_C(64) << 20)

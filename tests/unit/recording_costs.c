@@ -15,9 +15,10 @@
 #include <vmscope/run_facts.h>
 #include <vmscope/sample.h>
 
-#define PAGE   UINT64_C(0x1000)
-#define KERNEL UINT64_C(0xffffffff80000000)
-#define COUNT  1000
+#define PAGE	  UINT64_C(0x1000)
+#define KERNEL	  UINT64_C(0xffffffff80000000)
+#define COUNT	  1000
+#define LITTLE_NS 200000 /* less than any of these costs */
 
 static void put_event(GByteArray *out, const struct vms_fxt_record *event)
 {
@@ -236,16 +237,17 @@ static void test_texts(void)
 }
 
 /* What is cut off is told once, as the first damage; the samples that are there are all shown. */
-static void test_cut(void)
+static void test_cut(gconstpointer data)
 {
-	g_autoptr(vms_budget) budget = make_budget(2 * 1000 * 1000, 0, 0);
-	g_autoptr(GByteArray) file = make_file(put_deep, COUNT);
+	put_kind put = *(const put_kind *)data;
+	g_autoptr(vms_budget) budget = make_budget(LITTLE_NS, 0, 0);
+	g_autoptr(GByteArray) file = make_file(put, COUNT);
 	g_autoptr(vms_recording) recording = load(file, budget);
 	g_autoptr(vms_profile) profile = vms_recording_profile(recording, 0, false, NULL);
 	struct vms_recording_stats stats;
 	size_t n;
 	vms_recording_get_stats(recording, &stats);
-	g_assert_cmpuint(count_samples(profile), ==, stats.samples);
+	g_assert_cmpuint(profile ? count_samples(profile) : 0, ==, stats.samples);
 	const struct vms_recording_damage *damages = vms_recording_damages(recording, &n);
 	g_assert_cmpuint(n, ==, 1);
 	g_assert_true(damages[0].is_costly);
@@ -309,10 +311,11 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
 		g_autofree char *name = g_strdup_printf("/recording-costs/%s", kinds[i].name);
+		g_autofree char *cut = g_strconcat(name, "/cut", NULL);
 		g_test_add_data_func(name, &kinds[i].put, test_growth);
+		g_test_add_data_func(cut, &kinds[i].put, test_cut);
 	}
 	g_test_add_func("/recording-costs/texts", test_texts);
-	g_test_add_func("/recording-costs/cut", test_cut);
 	g_test_add_func("/recording-costs/printed", test_printed);
 	g_test_add_func("/recording-costs/annotations", test_annotations);
 	return g_test_run();
