@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A treap (Aragon, Seidel: "Randomized search trees", 1996): a search tree by address, and a heap by
- * random priorities, which keep it flat whatever the order of the mappings is. A node that several
- * trees have is copied before it changes.
+ * A treap (Aragon, Seidel: "Randomized search trees", 1996): a search tree by address, and a heap
+ * by random priorities, which keep it flat whatever the order of the mappings is. A node that
+ * several trees have is copied before it changes.
  */
 #include "symbol/mappings.h"
 #include "symbol/binary.h"

@@ -37,8 +37,8 @@ struct vms_symbolizer {
 	GArray *files;		  /* struct vms_symbolizer_file */
 	struct vms_debug_files *debug_files; /* or NULL */
 	GMutex lock;			     /* guards all that follows */
-	struct vms_mappings *kernel; /* mappings of the kernel that stay for ever */
-	struct vms_mappings *loaded; /* mappings of the code that is loaded into it now */
+	struct vms_mappings *kernel;	     /* mappings of the kernel that stay for ever */
+	struct vms_mappings *loaded;	     /* mappings of the code that is loaded into it now */
 	GArray *noted; /* struct noted_code; its number is the index plus one */
 	size_t noted_bytes;
 	GPtrArray *spaces; /* struct space, by index */
@@ -169,9 +169,9 @@ void vms_symbolizer_map(struct vms_symbolizer *symbolizer, uint32_t space,
 	struct space *process = find_space(symbolizer, space);
 	if (process && !process->mappings)
 		process->mappings = vms_mappings_new();
-	struct vms_mappings *mappings = process		       ? process->mappings
-			   : space == VMS_KERNEL_SPACE ? symbolizer->kernel
-						       : NULL;
+	struct vms_mappings *mappings = process			    ? process->mappings
+					: space == VMS_KERNEL_SPACE ? symbolizer->kernel
+								    : NULL;
 	if (mappings) {
 		kept.name = kept.name ? intern_name(symbolizer, kept.name) : NULL;
 		kept.build_id = kept.build_id ? intern_name(symbolizer, kept.build_id) : NULL;

@@ -20,7 +20,7 @@ static void test_clean(void)
 	check("\xc2\x9b", "??"); /* a control character in two bytes */
 	check("", "");
 	check("a\u2028b\u2029c", "a???b???c"); /* a line and a paragraph end there */
-	check("\u202ax\u202e", "???x???");	/* the direction of text turns there */
+	check("\u202ax\u202e", "???x???");     /* the direction of text turns there */
 	check("\u2066x\u2069", "???x???");
 	check("\u200bx\ufeff", "???x???"); /* without a shape */
 	check("日本 عربي 😀", "日本 عربي 😀");
