@@ -232,6 +232,9 @@ static void test_texts(void)
 	for (unsigned i = 1; i <= N; i++)
 		put_file(file, i, again);
 	g_autoptr(vms_recording) recording = load(file, budget);
+	struct vms_recording_stats stats;
+	vms_recording_get_stats(recording, &stats);
+	g_assert_cmpuint(stats.samples, ==, 2);
 	g_assert_null(vms_budget_describe_losses(budget));
 	g_assert_cmpuint(vms_budget_spent(budget, VMS_BUDGET_BYTES), <, 10 * 1000 * 1000);
 }
