@@ -16,7 +16,7 @@
 #define ANSWER_TYPE "(i" ERROR_TYPE ERROR_TYPE "aya(uay)ay)"
 #define ERROR_TYPE  "(uiay)"
 /* What a file may cost that is this large, besides what any may cost. */
-#define NS_PER_GIB   (10 * UINT64_C(1000000000))
+#define NS_PER_GIB   (40 * UINT64_C(1000000000)) /* as that of a recording */
 #define BYTES_FACTOR 6
 
 enum error_kind { NO_ERROR, OF_VMSCOPE, OF_USAGE };

@@ -47,6 +47,7 @@ struct vms_calls_place {
 
 struct vms_calls_places {
 	GArray *list;	     /* struct vms_calls_place, oldest first */
+	GArray *sorted;	     /* the same by address: none overlaps another */
 	GHashTable *strays;  /* pieces of memory with recorded addresses that no mapping has */
 	unsigned n_mappings; /* of all processes and the kernel */
 	uint64_t next;	     /* where to search for room for an image */

@@ -54,8 +54,9 @@ struct vms_calls_directory {
 	GHashTable *streams;	      /* id → struct stream */
 	GQueue open; /* streams with an open file, the most recently used one last */
 	GPtrArray *images;
-	GHashTable *image_ids; /* "key:name" → image */
-	GHashTable *names;     /* names of images, so that each is unique */
+	GHashTable *image_ids;	  /* "key:name" → image */
+	GHashTable *names;	  /* names of images, so that each is unique */
+	GHashTable *last_numbers; /* that were appended to a name, by that name */
 	struct vms_calls_places *places;
 	struct vms_calls_mappings *kernel;
 	vms_calls_learn learn;
@@ -464,11 +465,16 @@ static char *make_unique_name(struct vms_calls_directory *directory, const char 
 	g_autofree char *clean = vms_calls_clean_name(base);
 	/* uftrace takes files with these names for parts of itself. */
 	bool is_special = g_str_has_prefix(clean, "libmcount") || strcmp(clean, "python.fake") == 0;
-	char *name = g_strdup_printf("%s%s", is_special ? "~" : "", clean);
-	for (unsigned i = 2; g_hash_table_contains(directory->names, name); i++) {
+	char *first = g_strdup_printf("%s%s", is_special ? "~" : "", clean),
+	     *name = g_strdup(first);
+	/* As many may have one name, each begins behind the number that was found last. */
+	guint number = GPOINTER_TO_UINT(g_hash_table_lookup(directory->last_numbers, first));
+	while (g_hash_table_contains(directory->names, name)) {
 		g_free(name);
-		name = g_strdup_printf("%s~%u", clean, i);
+		number = MAX(number + 1, 2);
+		name = g_strdup_printf("%s~%u", first, number);
 	}
+	g_hash_table_insert(directory->last_numbers, first, GUINT_TO_POINTER(number));
 	return name;
 }
 
@@ -590,6 +596,7 @@ struct vms_calls_directory *vms_calls_directory_open(const char *path, GError **
 	directory->images = g_ptr_array_new();
 	directory->image_ids = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
 	directory->names = g_hash_table_new(vms_hash_text, g_str_equal);
+	directory->last_numbers = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, NULL);
 	directory->places = vms_calls_places_new();
 	directory->kernel = vms_calls_mappings_make(directory->places, true);
 	directory->start_ns = UINT64_MAX;
@@ -604,6 +611,7 @@ static void free_directory(struct vms_calls_directory *directory)
 	g_hash_table_unref(directory->streams);
 	vms_calls_mappings_unref(directory->kernel);
 	g_hash_table_unref(directory->names);
+	g_hash_table_unref(directory->last_numbers);
 	g_hash_table_unref(directory->image_ids);
 	for (guint i = 0; i < directory->images->len; i++)
 		vms_calls_image_free(directory->images->pdata[i]);

@@ -36,6 +36,7 @@ struct vms_calls_places *vms_calls_places_new(void)
 {
 	struct vms_calls_places *places = g_new0(struct vms_calls_places, 1);
 	places->list = g_array_new(false, false, sizeof(struct vms_calls_place));
+	places->sorted = g_array_new(false, false, sizeof(struct vms_calls_place));
 	places->strays = g_hash_table_new(vms_hash_direct, NULL);
 	places->next = ROOM_START;
 	places->changed = true;
@@ -45,6 +46,7 @@ struct vms_calls_places *vms_calls_places_new(void)
 void vms_calls_places_free(struct vms_calls_places *places)
 {
 	g_array_unref(places->list);
+	g_array_unref(places->sorted);
 	g_hash_table_unref(places->strays);
 	g_free(places);
 }
@@ -54,16 +56,24 @@ static struct vms_calls_place *get_place(const struct vms_calls_places *places, 
 	return &g_array_index(places->list, struct vms_calls_place, i);
 }
 
+/* Returns the index by address of the first place that ends beyond `va`. */
+static guint find_place_index(const struct vms_calls_places *places, uint64_t va)
+{
+	return (guint)VMS_SEARCH(places->sorted->len, i,
+				 g_array_index(places->sorted, struct vms_calls_place, i).end <=
+					 va);
+}
+
 /* Finds a place that overlaps [start, end), or NULL. */
 static const struct vms_calls_place *find_place(const struct vms_calls_places *places,
 						uint64_t start, uint64_t end)
 {
-	for (guint i = 0; i < places->list->len; i++) {
-		const struct vms_calls_place *place = get_place(places, i);
-		if (place->start < end && start < place->end)
-			return place;
-	}
-	return NULL;
+	const guint i = find_place_index(places, start);
+	if (i == places->sorted->len)
+		return NULL;
+	const struct vms_calls_place *place =
+		&g_array_index(places->sorted, struct vms_calls_place, i);
+	return place->start < end ? place : NULL;
 }
 
 static bool has_strays(const struct vms_calls_places *places, uint64_t start, uint64_t end)
@@ -124,6 +134,7 @@ static bool add_place(struct vms_calls_places *places, const struct vms_calls_ma
 		return false;
 	const struct vms_calls_place place = { start, start + size, mapping->image, number };
 	g_array_append_val(places->list, place);
+	g_array_insert_val(places->sorted, find_place_index(places, start), place);
 	places->changed = true;
 	*ret = start;
 	return true;

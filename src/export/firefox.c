@@ -263,7 +263,7 @@ static void write_libs(struct firefox *file)
 	GString *out = file->out->text;
 
 	g_string_append(out, "\"libs\":[");
-	for (guint i = 0; i < file->files->len; i++) {
+	for (guint i = 0; i < file->files->len && vms_export_drain(file->out); i++) {
 		const char *path =
 			g_ptr_array_index(file->texts, g_array_index(file->files, uint32_t, i));
 		const char *slash = strrchr(path, '/');
@@ -376,7 +376,7 @@ static void write_vcpus(struct firefox *file)
 {
 	g_autoptr(vms_timeline) line = vms_timeline_new_of_vcpus(file->profile);
 
-	for (size_t i = 0; i < line->n_tracks; i++) {
+	for (size_t i = 0; i < line->n_tracks && vms_export_drain(file->out); i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
 		const struct track track = {
 			.name = name,
@@ -395,7 +395,7 @@ static void write_threads(struct firefox *file)
 	const struct vms_profile_thread *threads = vms_profile_threads(file->profile, &n);
 	g_autoptr(vms_timeline) line = vms_timeline_new_of_threads(file->profile);
 
-	for (size_t i = 0; i < line->n_tracks; i++) {
+	for (size_t i = 0; i < line->n_tracks && vms_export_drain(file->out); i++) {
 		g_autofree char *name = vms_export_thread_name(&threads[i]);
 		const struct track track = {
 			.name = name,

@@ -309,10 +309,11 @@ static void print_legend(GString *out, const struct graph *graph, unsigned y)
 }
 
 /* Appends the shade of each frame, and its changes with and without callees. */
-static void print_changes(GString *out, const struct graph *graph)
+static void print_changes(struct vms_export_sink *sink, const struct graph *graph)
 {
+	GString *out = sink->text;
 	g_string_append(out, ",\n\"changes\":[");
-	for (guint i = 0; i < graph->frames->len; i++) {
+	for (guint i = 0; i < graph->frames->len && vms_export_drain(sink); i++) {
 		const struct frame *frame = &g_array_index(graph->frames, struct frame, i);
 		g_string_append_printf(out, "%s%s%d,%d,%d", i ? "," : "", i % 16 ? "" : "\n",
 				       get_shade(graph, frame), frame->change.total,
@@ -321,13 +322,15 @@ static void print_changes(GString *out, const struct graph *graph)
 	g_string_append(out, "]");
 }
 
-static void print_data(GString *out, const struct graph *graph)
+static void print_data(struct vms_export_sink *sink, const struct graph *graph)
 {
+	const uint32_t n_labels = graph->n_labels + graph->extra->len;
+	GString *out = sink->text;
 	g_string_append_printf(out,
 			       "<script type=\"application/json\" id=\"data\">\n"
 			       "{\"leafFirst\":%s,\"labels\":[",
 			       vms_profile_leaf_first(graph->profile) ? "true" : "false");
-	for (uint32_t i = 0; i < graph->n_labels + graph->extra->len; i++) {
+	for (uint32_t i = 0; i < n_labels && vms_export_drain(sink); i++) {
 		g_autofree char *name = make_frame_name(graph, i);
 		g_autofree char *place = make_frame_place(graph, i);
 		g_string_append(out, i ? ",\n[\"" : "\n[\"");
@@ -339,19 +342,20 @@ static void print_data(GString *out, const struct graph *graph)
 		g_string_append(out, "\"]");
 	}
 	g_string_append(out, "],\n\"nodes\":[");
-	for (guint i = 0; i < graph->frames->len; i++) {
+	for (guint i = 0; i < graph->frames->len && vms_export_drain(sink); i++) {
 		const struct frame *frame = &g_array_index(graph->frames, struct frame, i);
 		g_string_append_printf(out, "%s%s%u,%u,%" PRIu64, i ? "," : "", i % 16 ? "" : "\n",
 				       frame->depth, frame->label, frame->total);
 	}
 	g_string_append(out, "]");
 	if (graph->comparison)
-		print_changes(out, graph);
+		print_changes(sink, graph);
 	g_string_append(out, "}\n</script>\n");
 }
 
-static void print_graph(GString *out, const struct graph *graph)
+static void print_graph(struct vms_export_sink *sink, const struct graph *graph)
 {
+	GString *out = sink->text;
 	unsigned height = TOP + ROW * (graph->deepest + 1) + BOTTOM;
 
 	g_string_append_printf(
@@ -376,13 +380,13 @@ static void print_graph(GString *out, const struct graph *graph)
 		"<g id=\"search\" class=\"button\"><rect x=\"-60\" y=\"10\" width=\"60\" "
 		"height=\"24\" rx=\"4\"/><text x=\"-52\" y=\"26\">search</text></g>\n"
 		"<text id=\"found\" y=\"64\" text-anchor=\"end\"/>\n</g>\n<g id=\"frames\">\n");
-	for (guint i = 0; i < graph->frames->len; i++)
+	for (guint i = 0; i < graph->frames->len && vms_export_drain(sink); i++)
 		print_frame(out, graph, &g_array_index(graph->frames, struct frame, i));
 	g_string_append_printf(out, "</g>\n<text id=\"details\" x=\"%d\" y=\"%u\"/>\n", SIDE,
 			       height - 36);
 	print_legend(out, graph, height - 12);
 	g_string_append(out, "<g id=\"tip\"/>\n");
-	print_data(out, graph);
+	print_data(sink, graph);
 	g_string_append_printf(out, "<script><![CDATA[\n%s]]></script>\n</svg>\n",
 			       vms_flamegraph_js);
 }
@@ -399,7 +403,7 @@ static void write_flamegraph(const struct vms_profile *profile, const struct vms
 		.extra = g_ptr_array_new_with_free_func(g_free),
 	};
 	lay_out_frames(&graph);
-	print_graph(out->text, &graph);
+	print_graph(out, &graph);
 	g_array_unref(graph.frames);
 	g_array_unref(graph.edges);
 	g_ptr_array_unref(graph.extra);

@@ -177,7 +177,7 @@ static void write_slices(struct perfetto *trace, const struct vms_timeline *line
 	const uint64_t interval_ns = trace->facts->interval_ns;
 	const size_t n = vms_timeline_length(line, vcpu);
 
-	for (size_t i = 0; i < n;) {
+	for (size_t i = 0; i < n && vms_export_drain(trace->out);) {
 		const struct vms_profile_sample *first = vms_timeline_get_sample(line, vcpu, i);
 		const struct vms_profile_sample *last = first, *next = NULL;
 		if (first->time_ns == 0)
@@ -199,7 +199,7 @@ static void write_vcpus(struct perfetto *trace)
 {
 	g_autoptr(vms_timeline) line = vms_timeline_new_of_vcpus(trace->profile);
 
-	for (size_t i = 0; i < line->n_tracks; i++) {
+	for (size_t i = 0; i < line->n_tracks && vms_export_drain(trace->out); i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
 		if (vms_timeline_length(line, i) == 0)
 			continue;
@@ -344,7 +344,7 @@ static void write_perfetto(const struct vms_profile *profile, const struct vms_r
 	trace.has_stack = g_new0(bool, trace.stacks->tree->n_nodes);
 	write_first_packet(&trace);
 	write_vcpus(&trace);
-	for (size_t i = 0; i < n && samples[i].time_ns; i++)
+	for (size_t i = 0; i < n && samples[i].time_ns && vms_export_drain(out); i++)
 		write_sample(&trace, &samples[i]);
 	g_string_free(trace.part, TRUE);
 	g_string_free(trace.message, TRUE);

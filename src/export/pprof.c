@@ -194,7 +194,7 @@ static void write_samples(struct pprof *pprof)
 	g_autofree struct vms_profile_sample *sorted = g_memdup2(samples, n * sizeof(*samples));
 
 	g_qsort_with_data(sorted, (gint)n, sizeof(*sorted), compare_samples, NULL);
-	for (size_t i = 0; i < n;) {
+	for (size_t i = 0; i < n && vms_export_drain(pprof->out);) {
 		const struct vms_profile_sample *first = &sorted[i];
 		uint64_t weight = 0;
 		while (i < n && compare_samples(first, &sorted[i], NULL) == 0)
@@ -271,13 +271,13 @@ static void write_mapping(struct pprof *pprof, uint64_t id, const struct mapping
 
 static void write_tables(struct pprof *pprof)
 {
-	for (guint i = 0; i < pprof->labels->len; i++)
+	for (guint i = 0; i < pprof->labels->len && vms_export_drain(pprof->out); i++)
 		write_location(pprof, i + 1,
 			       vms_profile_label(pprof->profile,
 						 g_array_index(pprof->labels, uint32_t, i)));
-	for (guint i = 0; i < pprof->maps->len; i++)
+	for (guint i = 0; i < pprof->maps->len && vms_export_drain(pprof->out); i++)
 		write_mapping(pprof, i + 1, &g_array_index(pprof->maps, struct mapping, i));
-	for (guint i = 0; i < pprof->texts->len; i++) {
+	for (guint i = 0; i < pprof->texts->len && vms_export_drain(pprof->out); i++) {
 		g_string_assign(pprof->message, g_ptr_array_index(pprof->texts, i));
 		end_message(pprof, PROFILE_STRING);
 	}

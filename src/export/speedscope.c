@@ -65,7 +65,6 @@ static void write_stack(struct speedscope *file, bool with_process, uint32_t sta
 			g_string_append_c(out, ',');
 	}
 	g_string_append_c(out, ']');
-	vms_export_drain(file->out);
 }
 
 /* Writes the stacks of a track, and keeps their weights. Returns the sum of the weights. */
@@ -76,7 +75,8 @@ static uint64_t write_stacks(struct speedscope *file, bool with_process,
 	uint64_t sum = 0;
 
 	g_array_set_size(file->weights, 0);
-	for (size_t i = 0; i < vms_timeline_length(line, track); i++) {
+	const size_t n = vms_timeline_length(line, track);
+	for (size_t i = 0; i < n && vms_export_drain(file->out); i++) {
 		const struct vms_profile_sample *sample = vms_timeline_get_sample(line, track, i);
 		uint32_t stack = vms_stacks_get(file->stacks, sample);
 		uint64_t weight = sample->weight * MAX(file->facts->interval_ns, 1);
@@ -119,7 +119,7 @@ static void write_vcpus(struct speedscope *file)
 {
 	g_autoptr(vms_timeline) line = vms_timeline_new_of_vcpus(file->profile);
 
-	for (size_t i = 0; i < line->n_tracks; i++) {
+	for (size_t i = 0; i < line->n_tracks && vms_export_drain(file->out); i++) {
 		g_autofree char *name = g_strdup_printf("vCPU %zu", i);
 		if (vms_timeline_length(line, i))
 			write_profile(file, name, true, line, i);
@@ -132,7 +132,7 @@ static void write_threads(struct speedscope *file)
 	const struct vms_profile_thread *threads = vms_profile_threads(file->profile, &n);
 	g_autoptr(vms_timeline) line = vms_timeline_new_of_threads(file->profile);
 
-	for (size_t i = 0; i < line->n_tracks; i++) {
+	for (size_t i = 0; i < line->n_tracks && vms_export_drain(file->out); i++) {
 		g_autofree char *name = vms_export_thread_name(&threads[i]);
 		if (vms_timeline_length(line, i))
 			write_profile(file, name, false, line, i);

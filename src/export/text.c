@@ -222,8 +222,10 @@ static void print_function(GString *out, const struct vms_profile *profile,
 	print_label(out, vms_profile_label(profile, function->label));
 }
 
-static void print_functions(GString *out, const struct vms_profile *profile, double min_percent)
+static void print_functions(struct vms_export_sink *sink, const struct vms_profile *profile,
+			    double min_percent)
 {
+	GString *out = sink->text;
 	static const char columns[] = "      SELF              TOTAL          FUNCTION\n";
 	size_t n, n_trees;
 	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n_trees);
@@ -237,7 +239,7 @@ static void print_functions(GString *out, const struct vms_profile *profile, dou
 
 	print_heading(out, "Functions by self");
 	g_string_append(out, columns);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && vms_export_drain(sink); i++)
 		if (functions[i].self > 0 && get_percent(functions[i].self, samples) >= min_percent)
 			print_function(out, profile, &functions[i], samples);
 
@@ -246,7 +248,7 @@ static void print_functions(GString *out, const struct vms_profile *profile, dou
 	g_qsort_with_data(sorted, (gint)n, sizeof(*sorted), compare_totals, NULL);
 	print_heading(out, "Functions by total");
 	g_string_append(out, columns);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && vms_export_drain(sink); i++)
 		if (get_percent(sorted[i]->total, samples) >= min_percent)
 			print_function(out, profile, sorted[i], samples);
 }
@@ -291,7 +293,7 @@ static void write_text(const struct vms_profile *profile, const struct vms_run_f
 		g_string_append_printf(out, "Left out: what has less than %g%%\n",
 				       options->min_percent);
 	print_trees(sink, facts, profile, options->min_percent);
-	print_functions(out, profile, options->min_percent);
+	print_functions(sink, profile, options->min_percent);
 	for (guint i = 0; i < facts->items->len; i++)
 		print_item(out, &g_array_index(facts->items, struct vms_run_item, i));
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/annotation.h"
+#include "base/keyed_hash.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "sample/profile-private.h"
 #include "symbol/binary.h"
 #include "symbol/symbol_file.h"
 #include <fcntl.h>
@@ -36,20 +38,41 @@ static void free_annotation(void *annotation)
 
 /* ---- finding -------------------------------------------------------------------------- */
 
-/* True if the label is in the function, wherever that was mapped in another process. */
-static bool is_in_function(const struct vms_annotation *annotation, const struct vms_label *label)
+/* What tells functions of one name apart, wherever they are mapped in another process. */
+struct identity {
+	const char *module; /* of the profile: equal ones are one pointer */
+	uint64_t start;	    /* of the kernel's */
+	uint64_t is_user;
+};
+
+/* The functions of a name that have been found in a profile. */
+struct finding {
+	const struct vms_profile *profile;
+	const char *function;
+	GPtrArray *found;
+	GHashTable *known; /* from a struct identity to a struct vms_annotation */
+	struct vms_nearest nearest;
+};
+
+static guint hash_identity(gconstpointer data)
 {
-	return annotation->is_user == label->is_user &&
-	       g_strcmp0(annotation->module, label->module) == 0 &&
-	       (label->is_user || annotation->start == label->va - label->offset);
+	return (guint)vms_keyed_hash(data, sizeof(struct identity));
 }
 
-static struct vms_annotation *find_annotation(GPtrArray *found, const struct vms_label *label)
+static gboolean equal_identities(gconstpointer a, gconstpointer b)
 {
-	for (guint i = 0; i < found->len; i++)
-		if (is_in_function(g_ptr_array_index(found, i), label))
-			return g_ptr_array_index(found, i);
-	struct vms_annotation *annotation = g_new0(struct vms_annotation, 1);
+	return memcmp(a, b, sizeof(struct identity)) == 0;
+}
+
+static struct vms_annotation *find_annotation(struct finding *finding, uint32_t number)
+{
+	const struct vms_label *label = vms_profile_label(finding->profile, number);
+	const struct identity id = { label->module, label->is_user ? 0 : label->va - label->offset,
+				     label->is_user };
+	struct vms_annotation *annotation = g_hash_table_lookup(finding->known, &id);
+	if (annotation)
+		return annotation;
+	annotation = g_new0(struct vms_annotation, 1);
 	annotation->function = g_strdup(label->name);
 	annotation->module = g_strdup(label->module);
 	annotation->is_user = label->is_user;
@@ -58,25 +81,25 @@ static struct vms_annotation *find_annotation(GPtrArray *found, const struct vms
 	annotation->instructions =
 		g_array_new(FALSE, FALSE, sizeof(struct vms_annotated_instruction));
 	annotation->strings = vms_texts_new();
-	annotation->space = VMS_NO_SPACE;
-	g_ptr_array_add(found, annotation);
+	annotation->space = vms_profile_label_space(finding->profile, number);
+	g_ptr_array_add(finding->found, annotation);
+	g_hash_table_insert(finding->known, g_memdup2(&id, sizeof(id)), annotation);
 	return annotation;
 }
 
 /* Counts the samples of a tree in functions of that name. */
-static void count_tree(const struct vms_profile *profile, const struct vms_profile_tree *tree,
-		       const char *function, GPtrArray *found, struct vms_nearest *nearest)
+static void count_tree(struct finding *finding, const struct vms_profile_tree *tree)
 {
 	for (uint32_t i = 0; i < tree->n_nodes; i++) {
 		const struct vms_profile_node *node = &tree->nodes[i];
-		const struct vms_label *label = vms_profile_label(profile, node->label);
+		const struct vms_label *label = vms_profile_label(finding->profile, node->label);
 		if (node->self == 0 || label->kind != VMS_LABEL_FUNCTION)
 			continue;
-		if (strcmp(label->name, function) != 0) {
-			vms_nearest_add(nearest, label->name);
+		if (strcmp(label->name, finding->function) != 0) {
+			vms_nearest_add(&finding->nearest, label->name);
 			continue;
 		}
-		struct vms_annotation *annotation = find_annotation(found, label);
+		struct vms_annotation *annotation = find_annotation(finding, node->label);
 		const struct spot spot = { annotation->start + label->offset, node->self };
 		annotation->hits += node->self;
 		g_array_append_val(annotation->spots, spot);
@@ -108,18 +131,14 @@ static bool is_in_space(struct vms_annotation *annotation, uint32_t space)
 	return true;
 }
 
-/*
- * Finds the address space of the function: the kernel's, or that of a process that maps its file.
- */
+/* Finds what the address space in which the function was seen has of it. */
 static void find_space(struct vms_annotation *annotation, struct vms_symbolizer *symbolizer)
 {
+	const uint32_t seen = annotation->is_user ? annotation->space : VMS_KERNEL_SPACE;
 	annotation->symbolizer = vms_symbolizer_ref(symbolizer);
-	if (!annotation->is_user && is_in_space(annotation, VMS_KERNEL_SPACE))
-		return;
-	for (uint32_t space = 0; vms_symbolizer_process(symbolizer, space); space++)
-		if (is_in_space(annotation, space))
-			return;
-	is_in_space(annotation, VMS_NO_SPACE);
+	annotation->space = VMS_NO_SPACE;
+	if (seen == VMS_NO_SPACE || !is_in_space(annotation, seen))
+		is_in_space(annotation, VMS_NO_SPACE);
 }
 
 static int compare_spots(const void *a, const void *b)
@@ -140,16 +159,20 @@ GPtrArray *vms_annotations_find(const struct vms_profile *profile,
 				GError **error)
 {
 	g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(free_annotation);
-	struct vms_nearest nearest;
+	g_autoptr(GHashTable) known =
+		g_hash_table_new_full(hash_identity, equal_identities, g_free, NULL);
+	struct finding finding = {
+		.profile = profile, .function = function, .found = found, .known = known
+	};
 	size_t n;
 	const struct vms_profile_tree *trees = vms_profile_trees(profile, &n);
 	uint64_t samples = 0;
-	vms_nearest_begin(&nearest, function);
+	vms_nearest_begin(&finding.nearest, function);
 	for (size_t i = 0; i < n; i++) {
-		count_tree(profile, &trees[i], function, found, &nearest);
+		count_tree(&finding, &trees[i]);
 		samples += trees[i].samples;
 	}
-	g_autofree char *meant = vms_nearest_end(&nearest);
+	g_autofree char *meant = vms_nearest_end(&finding.nearest);
 	if (found->len == 0) {
 		g_set_error(error, VMS_ERROR, VMS_ERROR_NOT_FOUND,
 			    "none of %" G_GUINT64_FORMAT " samples found %s itself executing%s",

@@ -22,6 +22,7 @@
 struct vms_profile {
 	struct vms_texts *strings;
 	GArray *labels;	 /* struct vms_label */
+	GArray *keys;	 /* struct vms_tree_key by label: the first one that has it */
 	GArray *trees;	 /* struct vms_profile_tree */
 	GArray *samples; /* struct vms_profile_sample */
 	GArray *threads; /* struct vms_profile_thread */
@@ -48,7 +49,6 @@ struct builder {
 	struct vms_tree *keys;	/* every key seen, so that each is looked up only once */
 	GArray *label_of_key;	/* the label of each node of `keys` */
 	GHashTable *identities; /* struct identity to label + 1 */
-	GArray *key_of_label;	/* struct vms_tree_key: the first key of each label */
 };
 
 static guint hash_identity(gconstpointer data)
@@ -257,7 +257,7 @@ static uint32_t make_label(struct builder *builder, const struct vms_tree_key *k
 	vms_budget_take(builder->source->budget, VMS_BUDGET_BYTES, LABEL_BYTES);
 	GArray *labels = builder->profile->labels;
 	g_array_append_val(labels, label);
-	g_array_append_vals(builder->key_of_label, key, 1);
+	g_array_append_vals(builder->profile->keys, key, 1);
 	g_hash_table_insert(builder->identities, g_memdup2(&id, sizeof(id)),
 			    GUINT_TO_POINTER(labels->len));
 	return labels->len - 1;
@@ -431,7 +431,7 @@ static uint32_t *find_functions(struct builder *builder)
 	g_hash_table_remove_all(builder->identities);
 	for (uint32_t i = 0; i < n; i++) {
 		struct vms_tree_key key =
-			g_array_index(builder->key_of_label, struct vms_tree_key, i);
+			g_array_index(builder->profile->keys, struct vms_tree_key, i);
 		function_of[i] = by_address ? make_label(builder, &key, false) : i;
 	}
 	return function_of;
@@ -514,6 +514,7 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 	struct vms_profile *profile = g_new0(struct vms_profile, 1);
 	profile->strings = vms_texts_new();
 	profile->labels = g_array_new(FALSE, FALSE, sizeof(struct vms_label));
+	profile->keys = g_array_new(FALSE, FALSE, sizeof(struct vms_tree_key));
 	profile->trees = g_array_new(FALSE, FALSE, sizeof(struct vms_profile_tree));
 	profile->leaf_first = source->leaf_first;
 
@@ -523,7 +524,6 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 		.keys = vms_tree_new(VMS_TREE_LIMIT),
 		.label_of_key = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
 		.identities = g_hash_table_new_full(hash_identity, equal_identities, g_free, NULL),
-		.key_of_label = g_array_new(FALSE, FALSE, sizeof(struct vms_tree_key)),
 	};
 	vms_profile_samples_init(&builder.samples, source, profile->strings);
 	build_trees(&builder);
@@ -533,7 +533,6 @@ struct vms_profile *vms_profile_new(const struct vms_profile_source *source)
 	profile->threads = g_array_ref(builder.samples.threads);
 	vms_profile_samples_clear(&builder.samples);
 	g_hash_table_unref(builder.identities);
-	g_array_unref(builder.key_of_label);
 	g_array_unref(builder.label_of_key);
 	vms_tree_free(builder.keys);
 	return profile;
@@ -549,6 +548,7 @@ void vms_profile_free(struct vms_profile *profile)
 	g_array_unref(profile->samples);
 	g_array_unref(profile->threads);
 	g_array_unref(profile->labels);
+	g_array_unref(profile->keys);
 	g_free(profile->functions);
 	vms_texts_free(profile->strings);
 	g_free(profile);
@@ -557,6 +557,13 @@ void vms_profile_free(struct vms_profile *profile)
 const struct vms_label *vms_profile_label(const struct vms_profile *profile, uint32_t label)
 {
 	return &g_array_index(profile->labels, struct vms_label, label);
+}
+
+uint32_t vms_profile_label_space(const struct vms_profile *profile, uint32_t label)
+{
+	const struct vms_tree_key *key = &g_array_index(profile->keys, struct vms_tree_key, label);
+	const bool is_code = key->kind == VMS_TREE_PC || key->kind == VMS_TREE_RETURN;
+	return is_code ? key->owner : VMS_NO_SPACE;
 }
 
 bool vms_profile_leaf_first(const struct vms_profile *profile)

@@ -13,7 +13,7 @@
 
 /* The budget of a file: so much, and more for each GiB, or each byte, of it. */
 #define PROCESSOR_NS	     (4 * UINT64_C(1000000000))
-#define PROCESSOR_NS_PER_GIB (10 * UINT64_C(1000000000))
+#define PROCESSOR_NS_PER_GIB (40 * UINT64_C(1000000000)) /* deep stacks: 23 s are used */
 #define BYTES		     (UINT64_C(256) << 20)
 #define BYTES_PER_BYTE	     6 /* the file, its samples, and the trees of their stacks */
 #define PRINTED		     (UINT64_C(64) << 20)
@@ -78,6 +78,14 @@ static void fill_stats(struct vms_recording *recording)
 	stats->session = shown->stats;
 	stats->begin_real_ns = shown->begin_real_ns;
 	stats->period_ns = shown->period_ns;
+	vms_recorded_processes_count(shown, stats);
+}
+
+/* Counts the samples that are shown: joined, if there is a budget for that. */
+static void count_samples(struct vms_recording *recording)
+{
+	const struct vms_recorded_system *shown = recording->shown;
+	struct vms_recording_stats *stats = &recording->stats;
 	stats->samples = shown->moments->len;
 	for (guint i = 0; i < shown->moments->len; i++) {
 		const struct vms_recorded_moment *moment =
@@ -86,7 +94,6 @@ static void fill_stats(struct vms_recording *recording)
 		recording->first_ns = MIN(recording->first_ns, moment->time_ns);
 		recording->last_ns = MAX(recording->last_ns, moment->time_ns);
 	}
-	vms_recorded_processes_count(shown, stats);
 }
 
 /* ---- the file ---------------------------------------------------------------------- */
@@ -213,6 +220,7 @@ static void interpret(struct vms_recording *recording)
 	fill_stats(recording);
 	if (has_host && has_guest)
 		vms_recording_join(recording);
+	count_samples(recording);
 	vms_recording_note_losses(recording);
 }
 

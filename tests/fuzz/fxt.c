@@ -5,6 +5,7 @@
  *
  * Covers: src/capture/fxt_reader.c, src/capture/fxt_writer.c.
  */
+#include "base/budget.h"
 #include "capture/fxt_reader.h"
 #include "capture/fxt_writer.h"
 
@@ -62,7 +63,10 @@ static void write_again(const struct vms_fxt_record *record)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct vms_fxt_reader *reader = vms_fxt_reader_new((struct vms_bytes) { data, size });
+	const struct vms_budget_options options = { .size = sizeof(options) };
+	g_autoptr(vms_budget) budget = vms_budget_new(&options, NULL);
+	struct vms_fxt_reader *reader =
+		vms_fxt_reader_new((struct vms_bytes) { data, size, budget });
 	struct vms_fxt_record record;
 	struct vms_fxt_damage damage;
 	enum vms_fxt_step step;
@@ -80,5 +84,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		end = damage.offset + damage.size;
 	}
 	vms_fxt_reader_free(reader);
+	g_assert_true(vms_budget_has_left(budget));
 	return 0;
 }

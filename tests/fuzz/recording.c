@@ -4,7 +4,8 @@
  *
  * Covers: src/sample/recording.c, src/sample/recording_records.c, src/sample/recording_processes.c,
  * src/sample/recording_stacks.c, src/sample/recording_profile.c, src/sample/recording_code.c,
- * src/sample/recording_join.c, src/sample/machine_threads.c, src/sample/annotation.c,
+ * src/sample/recording_join.c, src/sample/recording_texts.c, src/symbol/mappings.c,
+ * src/sample/machine_threads.c, src/sample/annotation.c,
  * src/sample/vcpu_records.c, src/capture/sample_records.c.
  */
 #include "capture/fxt_reader.h"
@@ -18,6 +19,9 @@
 
 #include "sample/annotation.h"
 #include "sample/vcpu_records.h"
+
+#define LITTLE_NS    20000
+#define LITTLE_BYTES (64u << 10)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -111,6 +115,16 @@ static void write_vcpu_again(const struct vms_fxt_record *record)
 	vms_fxt_reader_free(reader);
 }
 
+/* What is left out is among the damages, once. */
+static void assert_told(const struct vms_recording *recording, const char *losses)
+{
+	size_t n, costly = 0;
+	const struct vms_recording_damage *damages = vms_recording_damages(recording, &n);
+	for (size_t i = 0; i < n; i++)
+		costly += damages[i].is_costly;
+	g_assert_cmpuint(costly, ==, losses ? 1 : 0);
+}
+
 static void write_all_again(struct vms_bytes bytes)
 {
 	struct vms_fxt_reader *reader = vms_fxt_reader_new(bytes);
@@ -132,23 +146,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const int fd = memfd_create("recording", MFD_CLOEXEC);
 	g_assert_cmpint(write(fd, &magic, sizeof(magic)), ==, sizeof(magic));
 	g_assert_cmpint(write(fd, data, size), ==, size);
-	g_autofree char *path = g_strdup_printf("/proc/self/fd/%d", fd);
-	g_autoptr(vms_recording) recording = vms_recording_load(path, NULL);
+	/* Each second one has little, so that what is cut off is seen, too. */
+	const struct vms_budget_options options = { .size = sizeof(options),
+						    .processor_ns = size % 2 ? LITTLE_NS : 0,
+						    .bytes = size % 2 ? LITTLE_BYTES : 0 };
+	g_autoptr(vms_budget) budget = vms_budget_new(&options, NULL);
+	g_autoptr(vms_recording) recording = vms_recording_load_fd(fd, "it", budget, NULL);
 	g_assert_nonnull(recording);
 	struct vms_recording_stats stats;
 	vms_recording_get_stats(recording, &stats);
 	g_autoptr(vms_profile) profile = vms_recording_profile(recording, 0, false, NULL);
 	g_assert_cmpint(profile != NULL, ==, stats.samples > 0);
+	g_autofree char *losses = vms_budget_describe_losses(budget);
 	if (profile) {
 		size_t n;
 		g_assert_cmpuint(vms_profile_trees(profile, &n)->samples, ==, stats.samples);
 		g_autoptr(vms_run_facts) facts = vms_recording_facts(recording);
 		g_autoptr(GString) text = g_string_new(NULL);
 		vms_export_text(vms_exporter_by_path("it.txt"), profile, facts, NULL, text, NULL);
+		assert_told(recording, losses);
 		g_assert_true(g_utf8_validate(text->str, (gssize)text->len, NULL));
 		annotate(recording);
 	}
 	close(fd);
-	write_all_again((struct vms_bytes) { data, size });
+	write_all_again((struct vms_bytes) { data, size, budget });
 	return 0;
 }
