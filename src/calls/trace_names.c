@@ -2,7 +2,6 @@
 #include "calls/trace_names.h"
 #include "base/keyed_hash.h"
 #include "base/text.h"
-#include "symbol/mappings.h"
 #include <inttypes.h>
 #include <vmscope/symbol.h>
 
@@ -15,9 +14,8 @@ struct image {
 };
 
 struct vms_trace_names {
-	GArray *images;			 /* struct image */
-	struct vms_mappings *by_address; /* the same; of those that overlap, the last */
-	GHashTable *symbols;		 /* struct vms_symbol_table by the image's name */
+	GArray *images;	     /* struct image, in the map's order: the first that fits counts */
+	GHashTable *symbols; /* struct vms_symbol_table by the image's name */
 };
 
 static void clear_image(void *data)
@@ -35,7 +33,6 @@ struct vms_trace_names *vms_trace_names_new(void)
 	struct vms_trace_names *names = g_new(struct vms_trace_names, 1);
 	names->images = g_array_new(FALSE, FALSE, sizeof(struct image));
 	g_array_set_clear_func(names->images, clear_image);
-	names->by_address = vms_mappings_new();
 	names->symbols = g_hash_table_new_full(vms_hash_text, g_str_equal, g_free, unref_table);
 	return names;
 }
@@ -44,7 +41,6 @@ void vms_trace_names_free(struct vms_trace_names *names)
 {
 	if (!names)
 		return;
-	vms_mappings_free(names->by_address);
 	g_array_unref(names->images);
 	g_hash_table_unref(names->symbols);
 	g_free(names);
@@ -91,10 +87,6 @@ void vms_trace_names_add_map(struct vms_trace_names *names, char *text)
 			continue;
 		image.name = g_strdup(image.name);
 		g_array_append_val(names->images, image);
-		const struct vms_mapping mapping = { .start = image.start,
-						     .end = image.end,
-						     .name = image.name };
-		vms_mappings_put(names->by_address, &mapping, IMAGES_LIMIT);
 	}
 }
 
@@ -138,10 +130,20 @@ void vms_trace_names_add_symbols(struct vms_trace_names *names, const char *imag
 	g_hash_table_replace(names->symbols, g_strdup(image), table);
 }
 
+static const struct image *find_image(const struct vms_trace_names *names, uint64_t address)
+{
+	for (guint i = 0; i < names->images->len; i++) {
+		const struct image *image = &g_array_index(names->images, struct image, i);
+		if (address >= image->start && address < image->end)
+			return image;
+	}
+	return NULL;
+}
+
 char *vms_trace_names_find(const struct vms_trace_names *names, uint64_t address,
 			   const char **image)
 {
-	const struct vms_mapping *found = vms_mappings_find(names->by_address, address);
+	const struct image *found = find_image(names, address);
 	const struct vms_symbol_table *table =
 		found ? g_hash_table_lookup(names->symbols, found->name) : NULL;
 	struct vms_symbol symbol;
