@@ -382,6 +382,17 @@ void vms_budget_note_used_up(struct vms_budget *budget, uint32_t used_up)
 	g_mutex_unlock(&budget->root->lock);
 }
 
+/* Of a budget that was lent: which of its limits was too low. It has no name here. */
+static void append_used_up(GString *text, const struct vms_budget *root)
+{
+	for (enum vms_budget_unit unit = 0; unit < VMS_BUDGET_N_UNITS; unit++) {
+		g_autofree char *reason =
+			root->is_lent && root->used_up & 1U << unit ? name_limit(root, unit) : NULL;
+		if (reason)
+			g_string_append_printf(text, "%s%s", text->len ? "; " : "", reason);
+	}
+}
+
 char *vms_budget_describe_losses(struct vms_budget *budget)
 {
 	struct vms_budget *root = budget->root;
@@ -392,6 +403,7 @@ char *vms_budget_describe_losses(struct vms_budget *budget)
 				       (const char *)root->losses->pdata[i]);
 	if (root->losses && root->n_losses > root->losses->len)
 		g_string_append_printf(text, "; and %u more", root->n_losses - root->losses->len);
+	append_used_up(text, root);
 	g_mutex_unlock(&root->lock);
 	return text->len ? g_strdup(text->str) : NULL;
 }
