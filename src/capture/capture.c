@@ -145,10 +145,10 @@ bool vms_capture_vcpu(struct vms_machine *machine, struct vms_guest *guest,
 void vms_capture_finish(struct vms_guest *guest, struct vms_memory *memory, unsigned depth,
 			struct vms_user_copy *copy, struct vms_stack *stack)
 {
-	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
 	struct vms_regs regs;
 	if (!copy->process)
 		return;
+	const struct vms_arch *arch = vms_machine_arch(vms_memory_machine(memory));
 	const struct vms_copied_stack copied = {
 		.regs = copy->regs,
 		.parts = { { copy->regs.value[arch->sp], copy->bytes, copy->size },

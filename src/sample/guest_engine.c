@@ -483,6 +483,7 @@ static void stop_engine(void *data)
 	vms_run_join(engine->run);
 	vms_run_refresh_guest(engine->run);
 	vms_run_read_files(engine->run);
+	vms_run_finish_late(engine->run);
 	if (engine->seen)
 		vms_seen_code_finish(engine->seen);
 	record_vcpu_stats(engine);

@@ -173,6 +173,7 @@ static gpointer follow_run(gpointer data)
 	vms_run_join(report->run);
 	vms_run_refresh_guest(report->run);
 	vms_run_read_files(report->run);
+	vms_run_finish_late(report->run);
 
 	g_mutex_lock(&report->lock);
 	report->state = VMS_SAMPLE_READY;

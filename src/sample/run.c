@@ -28,6 +28,9 @@
 /* Refreshes take at most 1 / REFRESH_SHARE of the time while modules come and go. */
 #define REFRESH_SHARE 4
 
+/* Readings of files at the end, for stacks that wait for an unwind table. */
+#define LATE_READINGS 16
+
 /* The outcome of a vCPU's tick is TAKEN or an enum vms_sample_failure. */
 #define TAKEN (-1)
 
@@ -41,8 +44,10 @@ struct vms_sampler {
 	struct vms_sample_record *records; /* n of them */
 	struct vms_user_copy *copies;	   /* n of them: the copied stacks of the records */
 	int *outcomes;			   /* n of them, of this tick */
-	unsigned failures;		   /* since the last sample */
-	uint64_t answered_ns;		   /* time of the last sample, or of the run's begin */
+	struct vms_late_stacks late;
+	struct vms_sample_record *late_record; /* one of them, when its turn has come */
+	unsigned failures;		       /* since the last sample */
+	uint64_t answered_ns;		       /* time of the last sample, or of the run's begin */
 	GThread *thread;
 };
 
@@ -202,6 +207,56 @@ static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
 	return run->options.take(record, begin_ns, run->options.data);
 }
 
+static void keep_and_look(struct vms_sampler *sampler, const struct vms_sample_record *record,
+			  const struct vms_hold_time *time)
+{
+	struct vms_run *run = sampler->run;
+	if (record->stack.end == VMS_WALK_NO_TABLE)
+		g_atomic_int_set(&run->lacks_files, 1);
+	if (keep_sample(run, &run->vcpus[record->vcpu], record, time->begin_ns, time->held_ns) &&
+	    has_unnamed_code(run->options.guest, &record->stack))
+		g_atomic_int_set(&run->unnamed, 1);
+}
+
+/*
+ * Keeps samples whose unwind tables have come, in their order. With `must`, one is kept at least,
+ * if there is one.
+ */
+static void keep_late(struct vms_sampler *sampler, bool must)
+{
+	struct vms_run *run = sampler->run;
+	const struct vms_late_walk walk = { run->options.guest, sampler->late_memory,
+					    run->options.depth, &run->readings };
+	struct vms_hold_time time;
+	for (; vms_late_stacks_take(&sampler->late, &walk, must, sampler->late_record, &time);
+	     must = false)
+		keep_and_look(sampler, sampler->late_record, &time);
+	if (!g_queue_is_empty(&sampler->late.waiting))
+		g_atomic_int_set(&run->lacks_files, 1);
+}
+
+/* Walks the stack that was copied. Keeps the sample, now or when its unwind table has come. */
+static void finish_sample(struct vms_sampler *sampler, unsigned i, const struct vms_hold_time *time)
+{
+	struct vms_run *run = sampler->run;
+	struct vms_sample_record *record = &sampler->records[i];
+	const unsigned n_walked = record->stack.n;
+	vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
+			   &sampler->copies[i], &record->stack);
+	vms_capture_note_code(run->options.guest, &record->stack);
+	while (vms_late_stacks_must_wait(&sampler->late, &record->stack)) {
+		if (vms_late_stacks_add(&sampler->late, record, &sampler->copies[i], n_walked, time,
+					&run->readings)) {
+			g_atomic_int_set(&run->lacks_files, 1);
+			return;
+		}
+		if (g_queue_is_empty(&sampler->late.waiting))
+			break;
+		keep_late(sampler, true);
+	}
+	keep_and_look(sampler, record, time);
+}
+
 /*
  * Counts the outcomes of a tick. Walks the stacks that were copied under the hold, and keeps the
  * samples. Returns how many were taken.
@@ -209,24 +264,18 @@ static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
 static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint64_t held_ns)
 {
 	struct vms_run *run = sampler->run;
+	const struct vms_hold_time time = { begin_ns, held_ns };
 	unsigned taken = 0;
 
+	keep_late(sampler, false);
 	for (unsigned i = 0; i < sampler->n; i++) {
-		struct vms_sample_record *record = &sampler->records[i];
 		struct vms_samples *samples = &run->vcpus[sampler->first + i];
 		if (sampler->outcomes[i] != TAKEN) {
 			vms_samples_fail(samples, (enum vms_sample_failure)sampler->outcomes[i]);
 			continue;
 		}
 		taken++;
-		vms_capture_finish(run->options.guest, sampler->late_memory, run->options.depth,
-				   &sampler->copies[i], &record->stack);
-		vms_capture_note_code(run->options.guest, &record->stack);
-		if (record->stack.end == VMS_WALK_NO_TABLE)
-			g_atomic_int_set(&run->lacks_files, 1);
-		if (keep_sample(run, samples, record, begin_ns, held_ns) &&
-		    has_unnamed_code(run->options.guest, &record->stack))
-			g_atomic_int_set(&run->unnamed, 1);
+		finish_sample(sampler, i, &time);
 	}
 	return taken;
 }
@@ -428,6 +477,8 @@ static bool init_sampler(struct vms_sampler *sampler, struct vms_run *run, int v
 	sampler->records = g_new0(struct vms_sample_record, sampler->n);
 	sampler->copies = g_new0(struct vms_user_copy, sampler->n);
 	sampler->outcomes = g_new0(int, sampler->n);
+	sampler->late_record = g_new(struct vms_sample_record, 1);
+	vms_late_stacks_init(&sampler->late, &run->n_late);
 	if (sampler->timer_fd < 0)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_IO, "cannot make a timer for sampling: %s",
 			    g_strerror(errno));
@@ -445,6 +496,8 @@ static void clear_sampler(struct vms_sampler *sampler)
 	g_free(sampler->records);
 	g_free(sampler->copies);
 	g_free(sampler->outcomes);
+	g_free(sampler->late_record);
+	vms_late_stacks_clear(&sampler->late);
 }
 
 struct vms_run *vms_run_new(const struct vms_run_options *options, GError **error)
@@ -631,8 +684,33 @@ void vms_run_read_files(struct vms_run *run)
 	/* As a reader: sampling threads continue, and no thread exchanges the guest. */
 	g_rw_lock_reader_lock(&run->guest_lock);
 	g_atomic_int_set(&run->lacks_files, 0);
+	__atomic_add_fetch(&run->readings.begun, 1, __ATOMIC_ACQ_REL);
 	vms_guest_read_files(run->options.guest);
+	__atomic_add_fetch(&run->readings.done, 1, __ATOMIC_ACQ_REL);
 	g_rw_lock_reader_unlock(&run->guest_lock);
+}
+
+/* Keeps what waits, or the first of it that does not have to wait. */
+static void keep_rest(struct vms_run *run, bool must)
+{
+	g_rw_lock_reader_lock(&run->guest_lock);
+	for (unsigned i = 0; i < run->n_samplers; i++)
+		do
+			keep_late(&run->samplers[i], must);
+		while (must && !g_queue_is_empty(&run->samplers[i].late.waiting));
+	g_rw_lock_reader_unlock(&run->guest_lock);
+}
+
+void vms_run_finish_late(struct vms_run *run)
+{
+	for (unsigned i = 0; i < LATE_READINGS && g_atomic_int_get((gint *)&run->n_late); i++) {
+		keep_rest(run, false);
+		vms_run_read_files(run);
+	}
+	if (g_atomic_int_get((gint *)&run->n_late) == 0)
+		return;
+	keep_rest(run, true);
+	vms_run_read_files(run);
 }
 
 bool vms_run_lacks_files(const struct vms_run *run)

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "sample/late_stacks.h"
 #include "sample/samples.h"
 
 struct vms_turns;
@@ -46,7 +47,9 @@ typedef struct vms_run {
 	GRWLock guest_lock; /* sampling threads read; a refresh of the guest writes */
 	int unnamed;	    /* atomic: kernel code without a name was seen */
 	int lacks_files;    /* atomic: an unwind table was not in memory */
-	int paused;	    /* atomic: the last tick has found the machine paused by others */
+	struct vms_file_readings readings;
+	unsigned n_late; /* stacks that wait for an unwind table; atomic */
+	int paused;	 /* atomic: the last tick has found the machine paused by others */
 	/* When the guest was last refreshed, and how long that took. Guarded by guest_lock. */
 	uint64_t refreshed_ns, refresh_took_ns;
 } vms_run;
@@ -100,5 +103,10 @@ void vms_run_unlock_guest(struct vms_run *run);
 GArray *vms_run_read_tasks(struct vms_run *run, GError **error);
 /* Opens the files behind the user addresses that were seen: see vms_guest_read_files. */
 void vms_run_read_files(struct vms_run *run);
+/*
+ * Keeps the samples that wait for an unwind table. Call it at the end, after vms_run_join and
+ * vms_run_read_files. Reads files again.
+ */
+void vms_run_finish_late(struct vms_run *run);
 /* True if a sample has ended early since, as an unwind table was not in memory. */
 bool vms_run_lacks_files(const struct vms_run *run);
