@@ -109,8 +109,8 @@ static void test_limit(struct fixture *fixture, gconstpointer data)
 	for (unsigned i = 0; i < VMS_LATE_STACKS_LIMIT; i++)
 		g_assert_true(add(fixture, i, VMS_WALK_NO_TABLE));
 	g_assert_false(add(fixture, 0, VMS_WALK_NO_TABLE));
-	g_assert_false(vms_late_stacks_add(&other, &record, &copy, 2, &fixture->time,
-					   &fixture->readings));
+	g_assert_false(
+		vms_late_stacks_add(&other, &record, &copy, 2, &fixture->time, &fixture->readings));
 	g_assert_true(take(fixture, true));
 	g_assert_true(add(fixture, 0, VMS_WALK_NO_TABLE));
 	vms_late_stacks_clear(&other);
