@@ -31,7 +31,7 @@ demo: all
 	@/usr/bin/python3 scripts/demo
 
 bench: all
-	@for bench in attach sample kvm agent report export core calls flow record; do /usr/bin/python3 bench/$$bench.py || exit 1; done
+	@for bench in attach sample kvm agent report export core calls flow record hostile; do /usr/bin/python3 bench/$$bench.py || exit 1; done
 
 install: all
 	@meson install -C $(BUILD) --no-rebuild
