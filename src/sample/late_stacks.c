@@ -93,6 +93,8 @@ bool vms_late_stacks_take(struct vms_late_stacks *late, const struct vms_late_wa
 		if (!must && stack->tries < late->tries)
 			return false;
 		late->tries = MAX(late->tries / 2, 1);
+	} else if (stack->tries > 0) {
+		late->tries = MIN(late->tries * 2, TRIES_LIMIT);
 	}
 	*time = stack->time;
 	free_stack(g_queue_pop_head(&late->waiting));

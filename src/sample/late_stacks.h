@@ -10,7 +10,7 @@
 
 #include "capture/capture.h"
 
-/* All samples together that may wait. One has 32 KiB of a stack at most, and its frames. */
+/* All samples together that may wait. One has 48 KiB of stacks at most, and its frames. */
 #define VMS_LATE_STACKS_LIMIT 512
 
 /* Counts how often files were read. All fields are atomic. */
@@ -21,7 +21,7 @@ struct vms_file_readings {
 struct vms_late_stacks {
 	GQueue waiting; /* struct late_stack */
 	unsigned *n;	/* of all threads together; atomic */
-	unsigned tries; /* that a stack has; less after others were never found */
+	unsigned tries; /* that a stack has; less while others are never found */
 };
 
 /* `n` counts the stacks of all threads, and must outlive this. */
