@@ -9,9 +9,9 @@ static struct vms_budget *hurried; /* or NULL; written while no signal is caught
 
 static void note_signal(int number)
 {
-	came = 1;
-	if (hurried)
+	if (hurried && (number != SIGINT || came))
 		vms_budget_hurry(hurried);
+	came = 1;
 	unseen = unseen + 1;
 	if (unseen < UNSEEN_MAX)
 		return;

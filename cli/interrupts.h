@@ -16,8 +16,9 @@ struct interrupts {
 };
 
 /*
- * From now on these signals are only noted, and hurry the budget, which must live until they are
- * released, or is NULL. One run at a time can catch them.
+ * From now on these signals are only noted. All but the first Ctrl-C, which is how users end a run
+ * whose names they want, hurry the budget. It must live until they are released, or is NULL. One
+ * run at a time can catch them.
  */
 void interrupts_catch(struct interrupts *interrupts, struct vms_budget *budget);
 /* True if one has come, since they are caught or forgotten. */

@@ -9,6 +9,7 @@ struct run {
 	struct vms_budget *budget; /* of the names */
 	GMainLoop *loop;
 	uint64_t duration_ns; /* 0 if the run goes on until it is stopped */
+	bool is_stopped;      /* by a signal */
 };
 
 static gboolean quit_loop(gpointer data)
@@ -37,12 +38,24 @@ static char *describe_progress(void *data)
 	return g_strdup_printf("sampling: %.0f %%", MIN(percent, 99));
 }
 
-/* Ends the run on a signal. Its results are kept. */
-static gboolean stop_run(gpointer data)
+/* Ends the run soon on a signal. Its results are kept. */
+static gboolean end_run(gpointer data)
 {
 	struct run *run = data;
 	vms_sample_report_stop(run->report, NULL);
 	vms_budget_hurry(run->budget);
+	run->is_stopped = true;
+	return G_SOURCE_CONTINUE;
+}
+
+/* The first Ctrl-C lets names be read as long as they need; see interrupts.h. */
+static gboolean stop_run(gpointer data)
+{
+	struct run *run = data;
+	if (run->is_stopped)
+		return end_run(data);
+	run->is_stopped = true;
+	vms_sample_report_stop(run->report, NULL);
 	return G_SOURCE_CONTINUE;
 }
 
@@ -53,9 +66,10 @@ bool run_sample_report(struct vms_sample_report *report, uint64_t duration_ns, b
 	guint sources[G_N_ELEMENTS(signals)];
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
 	struct vms_machine *machine = vms_guest_machine(vms_sample_report_guest(report));
-	struct run run = { report, vms_machine_budget(machine), loop, duration_ns };
+	struct run run = { report, vms_machine_budget(machine), loop, duration_ns, false };
 	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], stop_run, &run);
+		sources[i] = g_unix_signal_add(signals[i],
+					       signals[i] == SIGINT ? stop_run : end_run, &run);
 	struct progress *line = NULL;
 	bool started =
 		vms_sample_report_start(report, duration_ns, end_loop_when_done, &run, error);
