@@ -5,12 +5,13 @@
 
 static const int signals[INTERRUPTS] = { SIGINT, SIGTERM, SIGHUP };
 static volatile sig_atomic_t came, unseen;
-static struct vms_budget *hurried; /* or NULL; written while no signal is caught */
+static struct vms_budget *volatile hurried; /* or NULL */
 
 static void note_signal(int number)
 {
-	if (hurried && (number != SIGINT || came))
-		vms_budget_hurry(hurried);
+	struct vms_budget *budget = hurried;
+	if (budget && (number != SIGINT || came))
+		vms_budget_hurry(budget);
 	came = 1;
 	unseen = unseen + 1;
 	if (unseen < UNSEEN_MAX)
@@ -27,6 +28,12 @@ void interrupts_catch(struct interrupts *interrupts, struct vms_budget *budget)
 	hurried = budget;
 	for (unsigned i = 0; i < INTERRUPTS; i++)
 		sigaction(signals[i], &action, &interrupts->before[i]);
+}
+
+void interrupts_hurry(struct vms_budget *budget)
+{
+	came = 1;
+	hurried = budget;
 }
 
 bool interrupts_came(void)

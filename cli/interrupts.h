@@ -21,6 +21,9 @@ struct interrupts {
  * run at a time can catch them.
  */
 void interrupts_catch(struct interrupts *interrupts, struct vms_budget *budget);
+/* From now on each of them hurries the budget, a first Ctrl-C, too. Call it after interrupts_catch.
+ */
+void interrupts_hurry(struct vms_budget *budget);
 /* True if one has come, since they are caught or forgotten. */
 bool interrupts_came(void);
 void interrupts_forget(void);

@@ -15,9 +15,6 @@
 /* Status, error, loss, what is printed, outputs with their numbers, what is served. */
 #define ANSWER_TYPE "(i" ERROR_TYPE ERROR_TYPE "aya(uay)ay)"
 #define ERROR_TYPE  "(uiay)"
-/* What a file may cost that is this large, besides what any may cost. */
-#define NS_PER_GIB   (40 * UINT64_C(1000000000)) /* as that of a recording */
-#define BYTES_FACTOR 6
 
 enum error_kind { NO_ERROR, OF_VMSCOPE, OF_USAGE };
 
@@ -208,8 +205,10 @@ static struct vms_budget *make_budget(const struct session *session, uint64_t si
 	const uint64_t ns = vms_budget_left(session->budget, VMS_BUDGET_STEPS) * VMS_BUDGET_STEP_NS;
 	const struct vms_budget_options options = {
 		.size = sizeof(options),
-		.processor_ns = ns + (uint64_t)((double)size / (1 << 30) * NS_PER_GIB),
-		.bytes = vms_budget_left(session->budget, VMS_BUDGET_BYTES) + size * BYTES_FACTOR,
+		.processor_ns =
+			ns + (uint64_t)((double)size / (1 << 30) * VMS_BUDGET_RECORDING_NS_PER_GIB),
+		.bytes = vms_budget_left(session->budget, VMS_BUDGET_BYTES) +
+			 size * VMS_BUDGET_RECORDING_BYTES_PER_BYTE,
 		.items = vms_budget_left(session->budget, VMS_BUDGET_ITEMS) + size,
 		.printed = vms_budget_left(session->budget, VMS_BUDGET_PRINTED) + size,
 		.jail = vms_budget_jail(session->budget),

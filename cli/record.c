@@ -269,8 +269,7 @@ static bool write_recording(struct session *session, struct recorder *recorder,
 	struct interrupts interrupts;
 	interrupts_catch(&interrupts, NULL);
 	bool is_written = recorder_write(recorder, file, duration_ns, error);
-	interrupts_release(&interrupts);
-	interrupts_catch(&interrupts, session->budget);
+	interrupts_hurry(session->budget);
 	is_written = is_written && write_names(session, recorder, file, stats, error);
 	interrupts_release(&interrupts);
 	return is_written;

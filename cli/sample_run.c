@@ -38,25 +38,23 @@ static char *describe_progress(void *data)
 	return g_strdup_printf("sampling: %.0f %%", MIN(percent, 99));
 }
 
-/* Ends the run soon on a signal. Its results are kept. */
-static gboolean end_run(gpointer data)
+/* Ends the run on a signal. Its results are kept. The second one hurries the names. */
+static gboolean stop_run(gpointer data)
 {
 	struct run *run = data;
 	vms_sample_report_stop(run->report, NULL);
-	vms_budget_hurry(run->budget);
+	if (run->is_stopped)
+		vms_budget_hurry(run->budget);
 	run->is_stopped = true;
 	return G_SOURCE_CONTINUE;
 }
 
-/* The first Ctrl-C lets names be read as long as they need; see interrupts.h. */
-static gboolean stop_run(gpointer data)
+/* The same on signals that do not come from a user's Ctrl-C: they hurry at once (interrupts.h). */
+static gboolean end_run(gpointer data)
 {
 	struct run *run = data;
-	if (run->is_stopped)
-		return end_run(data);
 	run->is_stopped = true;
-	vms_sample_report_stop(run->report, NULL);
-	return G_SOURCE_CONTINUE;
+	return stop_run(data);
 }
 
 bool run_sample_report(struct vms_sample_report *report, uint64_t duration_ns, bool show_progress,

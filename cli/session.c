@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "session.h"
+#include "base/budget.h"
 #include "base/outfile.h"
 #include "base/text.h"
 #include "streams.h"
@@ -8,12 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define BUDGET_SECONDS 4.0
-#define BUDGET_BYTES   (256.0 * 1024 * 1024)
-#define BUDGET_ITEMS   262144.0
-#define BUDGET_PRINTED (64.0 * 1024 * 1024)
-#define BUDGET_PERCENT 5 /* of a processor */
 
 /* Adds the options that name the target of a command. */
 static void add_target_options(GOptionContext *context, struct session *session)
@@ -282,18 +277,20 @@ static bool make_debug_files(struct session *session, GError **error)
 /* Commands that go on while the guest runs get a part of a processor for it, too. */
 static bool make_budget(struct session *session, GError **error)
 {
-	double seconds = BUDGET_SECONDS;
+	const double usual_seconds = VMS_BUDGET_USUAL_NS / 1e9;
+	double seconds = usual_seconds;
 	if (!value_number("--budget", session->budget_seconds, 0.1, 1e6, "from 0.1 to 1000000 s",
 			  &seconds, error))
 		return false;
-	const double share = MAX(seconds / BUDGET_SECONDS, 1);
+	const double share = MAX(seconds / usual_seconds, 1);
 	const struct vms_budget_options options = {
 		.size = sizeof(options),
 		.processor_ns = (uint64_t)(seconds * 1e9),
-		.bytes = (uint64_t)(share * BUDGET_BYTES),
-		.items = (uint64_t)(share * BUDGET_ITEMS),
-		.printed = (uint64_t)(share * BUDGET_PRINTED),
-		.percent = session->command->options & SESSION_RUNNING ? BUDGET_PERCENT : 0,
+		.bytes = (uint64_t)(share * VMS_BUDGET_USUAL_BYTES),
+		.items = (uint64_t)(share * VMS_BUDGET_USUAL_ITEMS),
+		.printed = (uint64_t)(share * VMS_BUDGET_USUAL_PRINTED),
+		.percent = session->command->options & SESSION_RUNNING ? VMS_BUDGET_RUNNING_PERCENT
+								       : 0,
 		.jail = "/proc/self/exe",
 	};
 	session->budget = vms_budget_new(&options, error);

@@ -9,10 +9,6 @@
 #define SLICE	      4096 /* steps between two looks */
 #define PART	      4	   /* a part is one of so many */
 #define LOSSES_LIMIT  8	   /* that are told */
-#define PROCESSOR_NS  (4 * UINT64_C(1000000000))
-#define BYTES	      (UINT64_C(256) << 20)
-#define ITEMS	      (UINT64_C(1) << 18)
-#define PRINTED	      (UINT64_C(64) << 20)
 #define PERCENT_LIMIT 100u
 #define MUCH_MORE     2 /* times as long as usual */
 #define HURRY_NS      (50 * UINT64_C(1000000))
@@ -44,10 +40,10 @@ struct vms_budget *vms_budget_new(const struct vms_budget_options *options, GErr
 	}
 	struct vms_budget *budget = new_budget(NULL, "all");
 	budget->limit[VMS_BUDGET_STEPS] =
-		(chosen.processor_ns ?: PROCESSOR_NS) / VMS_BUDGET_STEP_NS;
-	budget->limit[VMS_BUDGET_BYTES] = chosen.bytes ?: BYTES;
-	budget->limit[VMS_BUDGET_ITEMS] = chosen.items ?: ITEMS;
-	budget->limit[VMS_BUDGET_PRINTED] = chosen.printed ?: PRINTED;
+		(chosen.processor_ns ?: VMS_BUDGET_USUAL_NS) / VMS_BUDGET_STEP_NS;
+	budget->limit[VMS_BUDGET_BYTES] = chosen.bytes ?: VMS_BUDGET_USUAL_BYTES;
+	budget->limit[VMS_BUDGET_ITEMS] = chosen.items ?: VMS_BUDGET_USUAL_ITEMS;
+	budget->limit[VMS_BUDGET_PRINTED] = chosen.printed ?: VMS_BUDGET_USUAL_PRINTED;
 	budget->steps_per_ns = chosen.percent / 100.0 / VMS_BUDGET_STEP_NS;
 	budget->jail = g_strdup(chosen.jail);
 	return budget;

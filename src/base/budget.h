@@ -26,6 +26,17 @@ enum vms_budget_unit {
 
 #define VMS_BUDGET_STEP_NS 20
 
+/* What a budget usually has, as vms_budget_options says. */
+#define VMS_BUDGET_USUAL_NS	 (4 * UINT64_C(1000000000))
+#define VMS_BUDGET_USUAL_BYTES	 (UINT64_C(256) << 20)
+#define VMS_BUDGET_USUAL_ITEMS	 (UINT64_C(1) << 18)
+#define VMS_BUDGET_USUAL_PRINTED (UINT64_C(64) << 20)
+/* What is added for work that goes on while a machine runs, in percent of a processor. */
+#define VMS_BUDGET_RUNNING_PERCENT 5
+/* What is added for a recording: for each GiB of it, and for each byte. */
+#define VMS_BUDGET_RECORDING_NS_PER_GIB	    (40 * UINT64_C(1000000000)) /* deep stacks need 23 s */
+#define VMS_BUDGET_RECORDING_BYTES_PER_BYTE 6 /* the file, its samples, their trees */
+
 /*
  * What work costs that is more than one step: a read of a guest's memory, which is cached or not;
  * and bytes that are hashed, compared or decompressed.

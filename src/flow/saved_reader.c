@@ -18,7 +18,6 @@
 
 #define FILE_LIMIT  (UINT32_C(2) << 30)
 #define PIECE	    (1u << 20) /* bytes that are read at once */
-#define COST_NS	    (4 * UINT64_C(1000000000))
 #define NS_PER_BYTE 10.0
 
 struct reader {
@@ -364,7 +363,7 @@ static struct vms_budget *make_budget(size_t size)
 {
 	const struct vms_budget_options options = {
 		.size = sizeof(options),
-		.processor_ns = MAX(COST_NS, (uint64_t)((double)size * NS_PER_BYTE)),
+		.processor_ns = MAX(VMS_BUDGET_USUAL_NS, (uint64_t)((double)size * NS_PER_BYTE)),
 	};
 	return vms_budget_new(&options, NULL);
 }

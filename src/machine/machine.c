@@ -3,6 +3,7 @@
  * What all engines share: references, facts, states and memory of a machine, and the locks around
  * calls of an engine. Holds are in holds.c, registers in registers.c.
  */
+#include "base/budget.h"
 #include "base/clock.h"
 #include "machine/units.h"
 #include <string.h>
@@ -78,7 +79,8 @@ const struct vms_machine_info *vms_machine_info(struct vms_machine *machine)
 
 struct vms_budget *vms_machine_budget(struct vms_machine *machine)
 {
-	const struct vms_budget_options usual = { .size = sizeof(usual), .percent = 5 };
+	const struct vms_budget_options usual = { .size = sizeof(usual),
+						  .percent = VMS_BUDGET_RUNNING_PERCENT };
 	if (!machine->budget)
 		machine->budget = vms_budget_new(&usual, NULL);
 	return machine->budget;

@@ -11,13 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The budget of a file: so much, and more for each GiB, or each byte, of it. */
-#define PROCESSOR_NS	     (4 * UINT64_C(1000000000))
-#define PROCESSOR_NS_PER_GIB (40 * UINT64_C(1000000000)) /* deep stacks: 23 s are used */
-#define BYTES		     (UINT64_C(256) << 20)
-#define BYTES_PER_BYTE	     6 /* the file, its samples, and the trees of their stacks */
-#define PRINTED		     (UINT64_C(64) << 20)
-#define PRINTED_PER_BYTE     64 /* an address is eight bytes, and a name hundreds */
+/* Output that a recording may cause for each of its bytes: an address has eight, a name hundreds.
+ */
+#define PRINTED_PER_BYTE 64
 
 static void free_file(void *data)
 {
@@ -100,12 +96,12 @@ static void count_samples(struct vms_recording *recording)
 
 struct vms_budget *vms_recording_budget_new(uint64_t file_bytes)
 {
-	const uint64_t ns_per_mib = PROCESSOR_NS_PER_GIB >> 10;
+	const uint64_t ns_per_mib = VMS_BUDGET_RECORDING_NS_PER_GIB >> 10;
 	const struct vms_budget_options options = {
 		.size = sizeof(options),
-		.processor_ns = PROCESSOR_NS + (file_bytes >> 20) * ns_per_mib,
-		.bytes = BYTES + file_bytes * BYTES_PER_BYTE,
-		.printed = PRINTED + file_bytes * PRINTED_PER_BYTE,
+		.processor_ns = VMS_BUDGET_USUAL_NS + (file_bytes >> 20) * ns_per_mib,
+		.bytes = VMS_BUDGET_USUAL_BYTES + file_bytes * VMS_BUDGET_RECORDING_BYTES_PER_BYTE,
+		.printed = VMS_BUDGET_USUAL_PRINTED + file_bytes * PRINTED_PER_BYTE,
 	};
 	return vms_budget_new(&options, NULL);
 }

@@ -198,23 +198,21 @@ static bool has_unnamed_code(struct vms_guest *guest, const struct vms_stack *st
 }
 
 /* Adds a sample to the tree, or passes it to `take`. True if it has new addresses. */
-static bool keep_sample(struct vms_run *run, struct vms_samples *samples,
-			const struct vms_sample_record *record, uint64_t begin_ns, uint64_t held_ns)
+static bool add_sample(struct vms_run *run, const struct vms_sample_record *record,
+		       const struct vms_hold_time *time)
 {
+	struct vms_samples *samples = &run->vcpus[record->vcpu];
 	if (!run->options.take)
-		return vms_samples_add(samples, record, run->options.leaf_first, held_ns);
-	vms_samples_count(samples, record, held_ns);
-	return run->options.take(record, begin_ns, run->options.data);
+		return vms_samples_add(samples, record, run->options.leaf_first, time->held_ns);
+	vms_samples_count(samples, record, time->held_ns);
+	return run->options.take(record, time->begin_ns, run->options.data);
 }
 
-static void keep_and_look(struct vms_sampler *sampler, const struct vms_sample_record *record,
-			  const struct vms_hold_time *time)
+/* Adds a sample, and notes whether it has code that the guest must be refreshed for. */
+static void keep_sample(struct vms_run *run, const struct vms_sample_record *record,
+			const struct vms_hold_time *time)
 {
-	struct vms_run *run = sampler->run;
-	if (record->stack.end == VMS_WALK_NO_TABLE)
-		g_atomic_int_set(&run->lacks_files, 1);
-	if (keep_sample(run, &run->vcpus[record->vcpu], record, time->begin_ns, time->held_ns) &&
-	    has_unnamed_code(run->options.guest, &record->stack))
+	if (add_sample(run, record, time) && has_unnamed_code(run->options.guest, &record->stack))
 		g_atomic_int_set(&run->unnamed, 1);
 }
 
@@ -230,9 +228,7 @@ static void keep_late(struct vms_sampler *sampler, bool must)
 	struct vms_hold_time time;
 	for (; vms_late_stacks_take(&sampler->late, &walk, must, sampler->late_record, &time);
 	     must = false)
-		keep_and_look(sampler, sampler->late_record, &time);
-	if (!g_queue_is_empty(&sampler->late.waiting))
-		g_atomic_int_set(&run->lacks_files, 1);
+		keep_sample(run, sampler->late_record, &time);
 }
 
 /* Walks the stack that was copied. Keeps the sample, now or when its unwind table has come. */
@@ -246,15 +242,13 @@ static void finish_sample(struct vms_sampler *sampler, unsigned i, const struct 
 	vms_capture_note_code(run->options.guest, &record->stack);
 	while (vms_late_stacks_must_wait(&sampler->late, &record->stack)) {
 		if (vms_late_stacks_add(&sampler->late, record, &sampler->copies[i], n_walked, time,
-					&run->readings)) {
-			g_atomic_int_set(&run->lacks_files, 1);
+					&run->readings))
 			return;
-		}
 		if (g_queue_is_empty(&sampler->late.waiting))
 			break;
 		keep_late(sampler, true);
 	}
-	keep_and_look(sampler, record, time);
+	keep_sample(run, record, time);
 }
 
 /*
@@ -269,9 +263,9 @@ static unsigned count_tick(struct vms_sampler *sampler, uint64_t begin_ns, uint6
 
 	keep_late(sampler, false);
 	for (unsigned i = 0; i < sampler->n; i++) {
-		struct vms_samples *samples = &run->vcpus[sampler->first + i];
 		if (sampler->outcomes[i] != TAKEN) {
-			vms_samples_fail(samples, (enum vms_sample_failure)sampler->outcomes[i]);
+			vms_samples_fail(&run->vcpus[sampler->first + i],
+					 (enum vms_sample_failure)sampler->outcomes[i]);
 			continue;
 		}
 		taken++;
@@ -683,7 +677,6 @@ void vms_run_read_files(struct vms_run *run)
 {
 	/* As a reader: sampling threads continue, and no thread exchanges the guest. */
 	g_rw_lock_reader_lock(&run->guest_lock);
-	g_atomic_int_set(&run->lacks_files, 0);
 	__atomic_add_fetch(&run->readings.begun, 1, __ATOMIC_ACQ_REL);
 	vms_guest_read_files(run->options.guest);
 	__atomic_add_fetch(&run->readings.done, 1, __ATOMIC_ACQ_REL);
@@ -703,11 +696,11 @@ static void keep_rest(struct vms_run *run, bool must)
 
 void vms_run_finish_late(struct vms_run *run)
 {
-	for (unsigned i = 0; i < LATE_READINGS && g_atomic_int_get((gint *)&run->n_late); i++) {
+	for (unsigned i = 0; i < LATE_READINGS && vms_run_lacks_files(run); i++) {
 		keep_rest(run, false);
 		vms_run_read_files(run);
 	}
-	if (g_atomic_int_get((gint *)&run->n_late) == 0)
+	if (!vms_run_lacks_files(run))
 		return;
 	keep_rest(run, true);
 	vms_run_read_files(run);
@@ -715,5 +708,5 @@ void vms_run_finish_late(struct vms_run *run)
 
 bool vms_run_lacks_files(const struct vms_run *run)
 {
-	return g_atomic_int_get(&run->lacks_files);
+	return __atomic_load_n(&run->n_late, __ATOMIC_RELAXED) > 0;
 }

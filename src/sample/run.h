@@ -46,7 +46,6 @@ typedef struct vms_run {
 	unsigned n_samplers;
 	GRWLock guest_lock; /* sampling threads read; a refresh of the guest writes */
 	int unnamed;	    /* atomic: kernel code without a name was seen */
-	int lacks_files;    /* atomic: an unwind table was not in memory */
 	struct vms_file_readings readings;
 	unsigned n_late; /* stacks that wait for an unwind table; atomic */
 	int paused;	 /* atomic: the last tick has found the machine paused by others */
@@ -108,5 +107,5 @@ void vms_run_read_files(struct vms_run *run);
  * vms_run_read_files. Reads files again.
  */
 void vms_run_finish_late(struct vms_run *run);
-/* True if a sample has ended early since, as an unwind table was not in memory. */
+/* True if samples wait for an unwind table that was not in memory. Call it from any thread. */
 bool vms_run_lacks_files(const struct vms_run *run);

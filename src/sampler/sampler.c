@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A sampler session: its state, its buffers, and its records of processes. Engines do the rest. */
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/options.h"
 #include "capture/fxt_writer.h"
@@ -70,7 +71,8 @@ static bool make_buffers(struct vms_sampler *sampler, uint64_t size, GError **er
 
 static struct vms_budget *make_budget(void)
 {
-	const struct vms_budget_options options = { .size = sizeof(options), .percent = 5 };
+	const struct vms_budget_options options = { .size = sizeof(options),
+						    .percent = VMS_BUDGET_RUNNING_PERCENT };
 	return vms_budget_new(&options, NULL); /* cannot fail */
 }
 
