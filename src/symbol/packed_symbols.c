@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A table is the number of its symbols, these, and then their names, each with its NUL. */
+/*
+ * A table is the number of its symbols, these, and then their names in the same order, each with
+ * its NUL. So a name costs as many bytes here as it has.
+ */
 #include "symbol/packed_symbols.h"
 #include "base/text.h"
 #include <string.h>
@@ -9,21 +12,18 @@
 
 struct packed {
 	uint64_t va, size;
-	uint32_t name; /* offset among the names */
 	char type;
-	char zeros[3];
+	char zeros[7];
 };
 
 void vms_symbols_pack(const struct vms_symbol_table *table, GByteArray *out)
 {
 	const uint64_t n = vms_symbol_table_count(table);
-	uint32_t name = 0;
 	g_byte_array_append(out, (const guint8 *)&n, sizeof(n));
 	for (size_t i = 0; i < n; i++) {
 		const struct vms_symbol symbol = vms_symbol_table_get(table, i);
-		const struct packed packed = { symbol.va, symbol.size, name, symbol.type, { 0 } };
+		const struct packed packed = { symbol.va, symbol.size, symbol.type, { 0 } };
 		g_byte_array_append(out, (const guint8 *)&packed, sizeof(packed));
-		name += (uint32_t)strlen(symbol.name) + 1;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const char *text = vms_symbol_table_get(table, i).name;
@@ -31,19 +31,21 @@ void vms_symbols_pack(const struct vms_symbol_table *table, GByteArray *out)
 	}
 }
 
-/* Adds a symbol. False if its name does not end, or the budget is used up. */
+/* Adds a symbol, and goes on in the names. False if its name does not end, or the budget is used
+ * up.
+ */
 static bool add_symbol(struct vms_symbol_table *table, const struct packed *packed,
-		       struct vms_bytes names)
+		       struct vms_bytes *names)
 {
-	if (packed->name >= names.size || !vms_budget_step(names.budget, STEPS_OF_SYMBOL))
-		return false;
-	const char *text = (const char *)names.data + packed->name;
-	const size_t size = strnlen(text, MIN(names.size - packed->name, NAME_LIMIT));
-	if (size == MIN(names.size - packed->name, NAME_LIMIT))
+	const char *text = (const char *)names->data;
+	const size_t limit = MIN(names->size, NAME_LIMIT), size = strnlen(text, limit);
+	if (size == limit || !vms_budget_step(names->budget, STEPS_OF_SYMBOL))
 		return false;
 	g_autofree char *name = g_strndup(text, size);
 	vms_text_clean(name);
 	vms_symbol_table_add(table, name, packed->va, packed->size, packed->type);
+	names->data += size + 1;
+	names->size -= size + 1;
 	return true;
 }
 
@@ -60,9 +62,11 @@ struct vms_symbol_table *vms_symbols_unpack(struct vms_bytes bytes, const char *
 	for (uint64_t i = 0; i < n; i++) {
 		struct packed packed;
 		memcpy(&packed, entries.data + i * sizeof(packed), sizeof(packed));
-		if (!add_symbol(table, &packed, names))
+		if (!add_symbol(table, &packed, &names))
 			return NULL;
 	}
+	if (names.size > 0)
+		return NULL;
 	vms_symbol_table_finish(table, UINT64_MAX);
 	return g_steal_pointer(&table);
 }
