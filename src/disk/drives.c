@@ -41,7 +41,8 @@ struct vms_drives {
 	bool has_process;
 	GMutex lock; /* guards all that follows; held while disks are read, so for long */
 	bool is_scanned, has_failed, is_lost;
-	struct vms_budget *budget;   /* the part of the disks */
+	struct vms_budget *budget;	   /* the part of the disks */
+	struct vms_foreign_files *foreign; /* opens what images name */
 	struct vms_jail *jail;	     /* interprets the disks; NULL: `state` does, in this process */
 	void *state;		     /* of vms_disk_service */
 	uint64_t n_files;	     /* that were opened */
@@ -65,6 +66,7 @@ struct vms_drives *vms_drives_new(pid_t pid, struct vms_budget *budget)
 	g_mutex_init(&drives->chunks_lock);
 	drives->has_process = pid > 0 && vms_host_identity_open(&drives->process, pid, NULL);
 	drives->budget = vms_budget_new_part(budget, "the guest's disks");
+	drives->foreign = vms_foreign_files_new(drives->budget);
 	drives->jail = vms_jail_new(drives->budget, "the guest's disks");
 	return drives;
 }
@@ -83,6 +85,7 @@ void vms_drives_unref(struct vms_drives *drives)
 		g_free(drives->chunks[i].bytes);
 	if (drives->state)
 		vms_disk_service.end(drives->state);
+	vms_foreign_files_unref(drives->foreign);
 	vms_jail_unref(drives->jail);
 	vms_budget_unref(drives->budget);
 	if (drives->has_process)
@@ -116,10 +119,15 @@ static int open_descriptor(const struct vms_drives *drives, const char *name, st
 			   uint64_t *size)
 {
 	g_autofree char *path = g_strdup_printf("/proc/%d/fd/%s", (int)drives->process.pid, name);
-	if (stat(path, status) || !(S_ISREG(status->st_mode) || S_ISBLK(status->st_mode)) ||
-	    (S_ISREG(status->st_mode) && status->st_size < (off_t)SIZE_MIN))
-		return -1;
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	const int found = open(path, O_PATH | O_CLOEXEC);
+	const bool is_disk = found >= 0 && fstat(found, status) == 0 &&
+			     (S_ISBLK(status->st_mode) ||
+			      (S_ISREG(status->st_mode) && status->st_size >= (off_t)SIZE_MIN));
+	/* It is that file for certain: the process may have another one as `name` by now. */
+	g_autofree char *same = g_strdup_printf("/proc/self/fd/%d", found);
+	const int fd = is_disk ? open(same, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	if (found >= 0)
+		close(found);
 	const off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 	*size = (uint64_t)MAX(end, 0);
 	if (end >= 0 && vms_host_identity_is_alive(&drives->process))
@@ -171,14 +179,11 @@ static int find_by_path(const struct vms_drives *drives, const GArray *files, co
 {
 	g_autofree char *root = g_strdup_printf("/proc/%d/root", (int)drives->process.pid);
 	const struct vms_foreign_name name = { .root = root, .path = path };
-	struct vms_foreign_files *foreign = vms_foreign_files_new(drives->budget);
-	int number, found = -1;
+	int number;
 	struct vms_foreign_file *file =
-		vms_foreign_files_open(foreign, &name, drives->budget, &number);
-	if (file)
-		found = find_opened(files, vms_foreign_file_status(file));
+		vms_foreign_files_open(drives->foreign, &name, drives->budget, &number);
+	const int found = file ? find_opened(files, vms_foreign_file_status(file)) : -1;
 	vms_foreign_file_close(file);
-	vms_foreign_files_unref(foreign);
 	return found;
 }
 
