@@ -192,3 +192,9 @@ bool vms_jail_call(struct vms_jail *jail, const struct vms_jail_request *request
 	g_mutex_unlock(&jail->lock);
 	return is_served;
 }
+
+bool vms_jail_has_died(const GError *error)
+{
+	return g_error_matches(error, VMS_ERROR, VMS_ERROR_CLOSED) ||
+	       g_error_matches(error, VMS_ERROR, VMS_ERROR_CANCELLED);
+}

@@ -34,3 +34,8 @@ void vms_jail_unref(struct vms_jail *jail);
  */
 bool vms_jail_call(struct vms_jail *jail, const struct vms_jail_request *request,
 		   GByteArray *answer, GError **error);
+/*
+ * True if an error of vms_jail_call says that the jail has ended before it was done, by itself or
+ * as somebody has asked for the end. What it should have read is lost, and has to be told.
+ */
+bool vms_jail_has_died(const GError *error);

@@ -247,7 +247,7 @@ static bool ask_once(struct vms_drives *drives, uint32_t kind, const void *bytes
 	}
 	if (ask(drives, kind, bytes, size, fds, n_fds, answer, &failure))
 		return true;
-	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED)) {
+	if (vms_jail_has_died(failure)) {
 		drives->is_lost = true;
 		vms_budget_note_loss(drives->budget, "the guest's disks", failure->message);
 	}

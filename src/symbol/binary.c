@@ -154,7 +154,7 @@ static struct vms_symbol_table *read_in_jail(struct vms_binary *binary,
 					binary->path, binary->budget, &failure);
 	if (functions)
 		return functions;
-	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CLOSED))
+	if (vms_jail_has_died(failure))
 		vms_budget_note_loss(binary->budget, binary->path, failure->message);
 	return make_empty_table(binary);
 }

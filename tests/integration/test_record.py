@@ -41,6 +41,23 @@ def samples_of(data):
             yield item[8], item[9], arguments.get(b"kernel", 0), len(item[13]) // 8
 
 
+def start_recording(*arguments):
+    """A `vmscope record` that has begun."""
+    process = subprocess.Popen([str(word) for word in (testbed.VMSCOPE, "record", "-v", *arguments)],
+                               stderr=subprocess.PIPE, text=True)
+    for line in iter(process.stderr.readline, ""):
+        if "recording has begun" in line:
+            break
+    return process
+
+
+def has_jail(pid):
+    """True if the process has begun to have names read."""
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    return any(pathlib.Path(f"/proc/{child}/comm").read_text().strip() == "vms-jail"
+               for child in children.read_text().split())
+
+
 @unittest.skipUnless(MAY, "the sysctl kernel.perf_event_paranoid forbids perf events")
 class Record(unittest.TestCase):
     OFTEN = ("-F", 9999)  # which fills a file soon
@@ -237,11 +254,7 @@ class Record(unittest.TestCase):
     def test_begin(self):
         """The first instructions of a program that is waited for: those that load it."""
         file, program = self.folder / "begin", self.build("begins")
-        with subprocess.Popen([testbed.VMSCOPE, "record", "-v", "--period", "100", "--name", program,
-                               "-o", file], stderr=subprocess.PIPE, text=True) as recorder:
-            for line in iter(recorder.stderr.readline, ""):
-                if "recording has begun" in line:
-                    break
+        with start_recording("--period", "100", "--name", program, "-o", file) as recorder:
             subprocess.run([program, "rounds", "1"], check=True)
             recorder.wait(testbed.ANSWER_SECONDS)
         self.assertRegex(vmscope("report", "--format", "folded", file).out, r"ld-linux|execve|_dl_|elf")
@@ -274,6 +287,26 @@ class Record(unittest.TestCase):
         run = vmscope("record", "-F", "199", "-o", file, "--", "timeout", "1", program)
         self.assertNotIn("left out", run.err)
         self.assertIn(";hot", vmscope("report", "--format", "folded", file).out)
+
+    def test_hurried_names(self):
+        """A signal while names are read ends that soon. The recording is whole, and says what it lacks."""
+        program = self.build_large("slow", (f"f{i:06}" + "x" * 200 for i in range(150_000)))
+        file = self.folder / "slow.vms"
+        for before in (), (signal.SIGINT,):
+            with self.subTest(before), subprocess.Popen([program]) as work:
+                recorder = start_recording("-p", work.pid, "-F", "199", "-o", file)
+                time.sleep(0.5)
+                for number in before:
+                    recorder.send_signal(number)
+                if not before:
+                    work.kill()
+                testbed.wait_for(lambda: has_jail(recorder.pid), "the reading of names")
+                recorder.send_signal(signal.SIGINT)
+                err = recorder.communicate(timeout=testbed.ANSWER_SECONDS)[1]
+                work.kill()
+                self.assertEqual(recorder.returncode, 0, err)
+                self.assertIn("left out", err)
+                self.assertIn(f"{program.name}+0x", vmscope("report", "--format", "folded", file).out)
 
     def test_many_files(self):
         """The names of one file after another have room, though those of all together have not."""

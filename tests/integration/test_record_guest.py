@@ -10,7 +10,7 @@ import unittest
 
 import test_agent_engine
 import testbed
-from test_record import samples_of
+from test_record import samples_of, start_recording
 from vmscope_command import vmscope
 
 HERTZ = 499
@@ -30,16 +30,6 @@ def folded(file):
 
 def count_of(stacks, name):
     return sum(count for stack, count in stacks if re.search(rf"\b{name}\b", stack))
-
-
-def start_recording(*arguments):
-    """A `vmscope record` that has begun."""
-    process = subprocess.Popen([str(word) for word in (testbed.VMSCOPE, "record", "-v", *arguments)],
-                               stderr=subprocess.PIPE, text=True)
-    for line in iter(process.stderr.readline, ""):
-        if "recording has begun" in line:
-            break
-    return process
 
 
 class RecordGuest(unittest.TestCase):

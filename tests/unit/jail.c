@@ -364,6 +364,7 @@ static void test_cancel(struct fixture *fixture, gconstpointer data)
 	GThread *thread = g_thread_new("cancel", cancel_soon, fixture->budget);
 	g_assert_false(call(fixture, HANG, NULL, 0));
 	g_assert_error(fixture->error, VMS_ERROR, VMS_ERROR_CANCELLED);
+	g_assert_true(vms_jail_has_died(fixture->error));
 	g_thread_join(thread);
 }
 
