@@ -17,9 +17,17 @@ static bool is_invisible(gunichar c)
 	return g_unichar_iscntrl(c) || breaks_line(c) || g_unichar_type(c) == G_UNICODE_FORMAT;
 }
 
+/* The end of what any terminal shows as it is: most names and lines, whole. */
+static char *end_of_plain(char *text)
+{
+	while (*text >= ' ' && *text <= '~')
+		text++;
+	return text;
+}
+
 void vms_text_clean(char *text)
 {
-	while (*text) {
+	while (*(text = end_of_plain(text))) {
 		gunichar c = g_utf8_get_char_validated(text, -1);
 		bool invalid = c == (gunichar)-1 || c == (gunichar)-2;
 		if (invalid || !g_unichar_isprint(c) || breaks_line(c)) {

@@ -7,8 +7,9 @@
 #include "base/text.h"
 #include <string.h>
 
-#define NAME_LIMIT	4096
-#define STEPS_OF_SYMBOL 10
+#define NAME_LIMIT	 4096
+#define STEPS_OF_SYMBOL	 10
+#define STEPS_OF_NAME(n) ((n) / 5) /* measured, plain; others are cleaned for longer */
 
 struct packed {
 	uint64_t va, size;
@@ -31,6 +32,14 @@ void vms_symbols_pack(const struct vms_symbol_table *table, GByteArray *out)
 	}
 }
 
+static bool pay_symbol(struct vms_budget *budget, const char *name, size_t size)
+{
+	uint64_t steps = STEPS_OF_SYMBOL + STEPS_OF_NAME(size);
+	if (!g_str_is_ascii(name))
+		steps += VMS_STEPS_OF_CLEANING(size);
+	return vms_budget_step(budget, steps);
+}
+
 /* Adds a symbol, and goes on in the names. False if its name does not end, or the budget is used
  * up.
  */
@@ -39,7 +48,7 @@ static bool add_symbol(struct vms_symbol_table *table, const struct packed *pack
 {
 	const char *text = (const char *)names->data;
 	const size_t limit = MIN(names->size, NAME_LIMIT), size = strnlen(text, limit);
-	if (size == limit || !vms_budget_step(names->budget, STEPS_OF_SYMBOL))
+	if (size == limit || !pay_symbol(names->budget, text, size))
 		return false;
 	g_autofree char *name = g_strndup(text, size);
 	vms_text_clean(name);

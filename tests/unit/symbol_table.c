@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/budget.h"
 #include "symbol/packed_symbols.h"
 #include <string.h>
 
@@ -229,6 +230,46 @@ static void test_packed_lies(void)
 	}
 }
 
+static struct vms_budget *new_budget(uint64_t steps)
+{
+	const struct vms_budget_options options = { .size = sizeof(options),
+						    .processor_ns = steps * VMS_BUDGET_STEP_NS };
+	struct vms_budget *budget = vms_budget_new(&options, NULL);
+	g_assert_nonnull(budget);
+	return budget;
+}
+
+/* The steps of a budget that it takes to unpack ten symbols with names of this length. */
+static uint64_t steps_of_names(size_t length, char filler)
+{
+	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("mod");
+	g_autofree char *name = g_strnfill(length, filler);
+	for (uint64_t i = 0; i < 10; i++)
+		vms_symbol_table_add(table, name, 0x1000 * i, 0, 'T');
+	vms_symbol_table_finish(table, UINT64_MAX);
+	g_autoptr(GByteArray) packed = g_byte_array_new();
+	vms_symbols_pack(table, packed);
+	g_autoptr(vms_budget) budget = new_budget(1000000);
+	g_autoptr(vms_symbol_table) same =
+		vms_symbols_unpack((struct vms_bytes) { packed->data, packed->len, budget }, "mod");
+	g_assert_nonnull(same);
+	return vms_budget_spent(budget, VMS_BUDGET_STEPS);
+}
+
+/* A step is 20 ns: no name may be so long that it is cleaned for nothing. */
+static void test_packed_costs(void)
+{
+	const uint64_t few = steps_of_names(1, 'a'), many = steps_of_names(4001, 'a');
+	g_assert_cmpuint(many - few, >=, 10 * VMS_STEPS_OF_BYTES(4000));
+	g_assert_cmpuint(steps_of_names(4001, '\xff') - many, >=, 10 * VMS_STEPS_OF_CLEANING(4000));
+
+	const uint8_t unpaid[4096] = { 100 };
+	g_autoptr(vms_budget) budget = new_budget(50);
+	g_assert_null(
+		vms_symbols_unpack((struct vms_bytes) { unpaid, sizeof(unpaid), budget }, "mod"));
+	g_assert_false(vms_budget_has_left(budget));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -243,5 +284,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/symbol_table/alike-names", test_alike_names);
 	g_test_add_func("/symbol_table/packing", test_packing);
 	g_test_add_func("/symbol_table/packed-lies", test_packed_lies);
+	g_test_add_func("/symbol_table/packed-costs", test_packed_costs);
 	return g_test_run();
 }
