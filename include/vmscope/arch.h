@@ -173,6 +173,12 @@ struct vms_arch {
 	 * the next step does that.
 	 */
 	bool (*step_frame_pointer)(struct vms_regs *regs, const struct vms_reader *virt);
+	/*
+	 * Steps out of the innermost function if the frame pointer is still, or again, its
+	 * caller's: at the function's first and last instructions, and in one that makes no frame.
+	 * Changes pc and sp, otherwise as above. False if the code does not show that it is so.
+	 */
+	bool (*step_frameless)(struct vms_regs *regs, const struct vms_reader *virt);
 
 	unsigned breakpoint_size; /* bytes of code that a breakpoint takes */
 	int capstone_arch, capstone_mode;

@@ -469,6 +469,7 @@ const struct vms_arch vms_arch_aarch64 = {
 	.kernel_root = aarch64_kernel_root,
 	.paging_mode = aarch64_paging_mode,
 	.step_frame_pointer = vms_aarch64_step_frame,
+	.step_frameless = vms_aarch64_step_frameless,
 	.space = TTBR0_EL1,
 	.breakpoint_size = 4,
 	.capstone_arch = CS_ARCH_ARM64,

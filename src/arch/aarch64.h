@@ -80,3 +80,6 @@ bool vms_aarch64_is_after_call(const struct vms_reader *virt, uint64_t pc);
 uint64_t vms_aarch64_strip_pac(const struct vms_regs *regs, uint64_t va);
 /* Steps one frame outwards; see vms_arch.step_frame_pointer. */
 bool vms_aarch64_step_frame(struct vms_regs *regs, const struct vms_reader *virt);
+
+/* See vms_arch.step_frameless. */
+bool vms_aarch64_step_frameless(struct vms_regs *regs, const struct vms_reader *virt);

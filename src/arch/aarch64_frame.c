@@ -121,23 +121,28 @@ static bool is_at_edge(const struct vms_reader *virt, uint64_t pc)
 		insn == autibsp || (insn & 0xffc003ff) == 0x910003fd /* add x29, sp, … */);
 }
 
+bool vms_aarch64_step_frameless(struct vms_regs *regs, const struct vms_reader *virt)
+{
+	const uint64_t pc = regs->value[PC];
+	const uint64_t link = vms_aarch64_strip_pac(regs, regs->value[X30]);
+	if (!vms_regs_have(regs, X30) ||
+	    !((is_at_edge(virt, pc) && vms_aarch64_is_after_call(virt, link)) ||
+	      is_in_leaf(virt, pc, link)))
+		return false;
+	vms_regs_forget(regs, X30);
+	vms_regs_set(regs, PC, link);
+	return true;
+}
+
 bool vms_aarch64_step_frame(struct vms_regs *regs, const struct vms_reader *virt)
 {
 	uint64_t record[2]; /* the caller's frame pointer, the return address */
-	const uint64_t pc = regs->value[PC], fp = regs->value[X29];
-	const uint64_t link = vms_aarch64_strip_pac(regs, regs->value[X30]);
-	const bool has_link = vms_regs_have(regs, X30);
-
-	vms_regs_forget(regs, X30);
-	if (has_link && ((is_at_edge(virt, pc) && vms_aarch64_is_after_call(virt, link)) ||
-			 is_in_leaf(virt, pc, link))) {
-		vms_regs_set(regs, PC, link);
-		return true;
-	}
+	const uint64_t fp = regs->value[X29];
 	if (fp == 0 || fp % 8 != 0 || !virt->read(virt->data, fp, record, sizeof(record)))
 		return false;
 	if (record[1] == 0)
 		return false;
+	vms_regs_forget(regs, X30);
 	vms_regs_set(regs, X29, record[0]);
 	vms_regs_set(regs, SP, fp + sizeof(record));
 	vms_regs_set(regs, PC, vms_aarch64_strip_pac(regs, record[1]));

@@ -333,7 +333,7 @@ static uint64_t find_segment_base(const struct vms_regs *regs, unsigned selector
  * Operation". A segment keeps its base when the mode changes, so in real mode the base is usually,
  * but not always, 16 times the selector.
  */
-static void x86_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret)
+void vms_x86_64_code_mode(const struct vms_regs *regs, struct vms_code_mode *ret)
 {
 	const bool known = vms_regs_have(regs, CS_ATTR);
 	const uint64_t attr = regs->value[CS_ATTR];
@@ -388,39 +388,6 @@ static const char *x86_paging_mode(const struct vms_regs *regs)
 	return find_paging(regs)->text;
 }
 
-/* Reads two words of the stack. Each has `size` bytes: 4 or 8. */
-static bool read_words(const struct vms_reader *virt, uint64_t va, size_t size, uint64_t words[2])
-{
-	uint32_t narrow[2];
-	if (size == sizeof(*words))
-		return virt->read(virt->data, va, words, 2 * size);
-	if (!virt->read(virt->data, va, narrow, 2 * size))
-		return false;
-	words[0] = GUINT32_FROM_LE(narrow[0]);
-	words[1] = GUINT32_FROM_LE(narrow[1]);
-	return true;
-}
-
-static bool x86_step_frame_pointer(struct vms_regs *regs, const struct vms_reader *virt)
-{
-	struct vms_code_mode mode = { .bits = 64 };
-	uint64_t frame[2]; /* the caller's frame pointer, the return address */
-	uint64_t fp = regs->value[RBP];
-	x86_code_mode(regs, &mode);
-	size_t word = mode.bits / 8;
-	if (word < sizeof(uint32_t) || fp == 0 || fp % word != 0 ||
-	    !read_words(virt, fp, word, frame))
-		return false;
-	if (frame[1] == 0)
-		return false;
-	vms_regs_set(regs, RBP, frame[0]);
-	vms_regs_set(regs, RIP, frame[1]);
-	if (mode.bits != 64)
-		vms_arch_flatten(&vms_arch_x86_64, regs);
-	vms_regs_set(regs, RSP, fp + 2 * word);
-	return true;
-}
-
 /* Finds eax, ax, al, ah, r8d, r8w, r8b and their like. */
 static bool x86_find_part(const char *name, struct vms_reg_part *ret)
 {
@@ -462,13 +429,14 @@ const struct vms_arch vms_arch_x86_64 = {
 	.each_page = x86_each_page,
 	.is_kernel_address = x86_is_kernel_address,
 	.in_kernel = x86_in_kernel,
-	.code_mode = x86_code_mode,
+	.code_mode = vms_x86_64_code_mode,
 	.lacks_segments = x86_lacks_segments,
 	.is_halted = x86_is_halted,
 	.is_at_reset = x86_is_at_reset,
 	.kernel_root = x86_kernel_root,
 	.paging_mode = x86_paging_mode,
-	.step_frame_pointer = x86_step_frame_pointer,
+	.step_frame_pointer = vms_x86_64_step_frame,
+	.step_frameless = vms_x86_64_step_frameless,
 	.space = CR3,
 	.breakpoint_size = 1,
 	.capstone_arch = CS_ARCH_X86,

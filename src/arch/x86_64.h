@@ -102,3 +102,11 @@ enum vms_x86_64_reg {
 
 /* True if the vCPU is in long mode: 64-bit code, or 32-bit code of a 64-bit system. */
 bool vms_x86_64_is_long_mode(const struct vms_regs *regs);
+
+/* See vms_arch: code_mode, step_frame_pointer, step_frameless. */
+void vms_x86_64_code_mode(const struct vms_regs *regs, struct vms_code_mode *mode);
+bool vms_x86_64_step_frame(struct vms_regs *regs, const struct vms_reader *virt);
+bool vms_x86_64_step_frameless(struct vms_regs *regs, const struct vms_reader *virt);
+
+/* True if a call instruction, direct or indirect, ends just before `pc`. */
+bool vms_x86_64_is_after_call(const struct vms_reader *virt, uint64_t pc);

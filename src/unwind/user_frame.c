@@ -37,27 +37,42 @@ static bool read_code_or_stack(void *data, uint64_t va, void *buf, size_t size)
  * Code that is compiled without frame pointers may have any value in that register. So a value that
  * cannot be a frame pointer is VMS_WALK_NO_INFO, not VMS_WALK_BAD_FRAME.
  */
+static bool step_by_frame_pointer(struct vms_cursor *cursor, unsigned bits,
+				  const struct vms_reader *virt, enum vms_walk_end *end)
+{
+	const struct vms_arch *arch = cursor->arch;
+	struct vms_regs *regs = &cursor->regs;
+	const uint64_t sp = regs->value[arch->sp], fp = regs->value[arch->fp];
+	uint64_t word;
+	if (fp == 0)
+		*end = VMS_WALK_ROOT;
+	else if (fp % (bits / 8) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
+		*end = VMS_WALK_NO_INFO;
+	else if (!cursor->virt.read(cursor->virt.data, fp, &word, bits / 8))
+		*end = VMS_WALK_UNREADABLE;
+	else if (!arch->step_frame_pointer(regs, virt))
+		*end = VMS_WALK_ROOT;
+	else
+		return true;
+	return false;
+}
+
 bool vms_step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	const struct vms_arch *arch = cursor->arch;
 	struct vms_regs *regs = &cursor->regs;
-	uint64_t pc = regs->value[arch->pc], sp = regs->value[arch->sp], fp = regs->value[arch->fp];
+	const uint64_t pc = regs->value[arch->pc];
 	const struct vms_reader virt = { read_code_or_stack, cursor };
 	struct vms_code_mode mode;
-	uint64_t word;
 
 	vms_arch_code_mode(arch, regs, &mode);
-	if (mode.bits == 16)
-		*end = VMS_WALK_NO_INFO; /* near and far calls leave frames of different sizes */
-	else if (fp == 0)
-		*end = VMS_WALK_ROOT;
-	else if (fp % (mode.bits / 8) != 0 || fp < sp || fp - sp > FRAME_LIMIT)
-		*end = VMS_WALK_NO_INFO;
-	else if (!cursor->virt.read(cursor->virt.data, fp, &word, mode.bits / 8))
-		*end = VMS_WALK_UNREADABLE;
-	else if (!arch->step_frame_pointer(regs, &virt))
-		*end = VMS_WALK_ROOT;
-	else if (!is_plausible_code(arch, regs->value[arch->pc], pc))
+	*end = VMS_WALK_NO_INFO;
+	if (mode.bits == 16) /* near and far calls leave frames of different sizes */
+		return false;
+	if ((cursor->is_return || !arch->step_frameless(regs, &virt)) &&
+	    !step_by_frame_pointer(cursor, mode.bits, &virt, end))
+		return false;
+	if (!is_plausible_code(arch, regs->value[arch->pc], pc))
 		*end = VMS_WALK_BAD_FRAME;
 	else if (is_data(cursor, regs->value[arch->pc] - 1))
 		*end = VMS_WALK_NO_INFO;

@@ -139,23 +139,10 @@ static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end
 	       is_kernel_code(cursor, frame[1]);
 }
 
-/* True if a call instruction, direct or indirect, ends just before `pc`. */
 static bool is_after_call(struct vms_cursor *cursor, uint64_t pc)
 {
-	enum { LONGEST = 7 };
-	static const uint8_t indirect_sizes[] = { 2, 3, 4, 6, 7 };
-	uint8_t code[LONGEST];
-	if (!vms_guest_is_kernel_text(cursor->guest, pc) ||
-	    !cursor->virt.read(cursor->virt.data, pc - LONGEST, code, LONGEST))
-		return false;
-	if (code[LONGEST - 5] == 0xe8)
-		return true;
-	for (size_t i = 0; i < G_N_ELEMENTS(indirect_sizes); i++) {
-		const uint8_t *insn = code + LONGEST - indirect_sizes[i];
-		if (insn[0] == 0xff && (insn[1] >> 3 & 7) == 2)
-			return true;
-	}
-	return false;
+	return vms_guest_is_kernel_text(cursor->guest, pc) &&
+	       vms_x86_64_is_after_call(&cursor->virt, pc);
 }
 
 /* Steps by a guessed entry. Fails if the step does not lead to the end of a call instruction. */

@@ -70,7 +70,7 @@ class TestReading(Case):
 
     def test_stacks(self):
         monitor = self.start(CALLS, CALLS, HALTS)
-        for _ in range(5):
+        for _ in range(20):
             shown = stacks(self.vmscope("stack", monitor, "--symbols", kvm_monitor.ELF).out)
             for vcpu in (0, 1):
                 self.assertEqual(shown[vcpu][0], "start")

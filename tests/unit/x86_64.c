@@ -450,6 +450,55 @@ static void test_narrow_frame_pointer(void)
 	g_assert_false(vms_arch_x86_64.step_frame_pointer(&regs, &memory));
 }
 
+/* Checks the step from `pc` of the code at 0x3000, which has a return address in one stack word. */
+static void check_frameless(const char *code, size_t size, uint64_t pc, unsigned bits,
+			    unsigned stack_word)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	struct vms_reader memory = { ram_read, ram };
+	struct vms_regs regs = { 0 };
+	const uint64_t word = bits / 8, sp = 0x2000;
+	memcpy(ram->bytes + 0x3000, code, size);
+	memcpy(ram->bytes + 0x1000, "\xe8\0\x20\0\0", 5); /* call */
+	for (uint64_t i = 0; i < 3; i++)
+		memset(ram->bytes + sp + i * word, 0x77, word);
+	memset(ram->bytes + sp + stack_word * word, 0, word);
+	memcpy(ram->bytes + sp + stack_word * word, "\5\x10", 2);
+	if (bits == 32) {
+		vms_regs_set(&regs, CR0, 0x11);
+		vms_regs_set(&regs, EFER, 0);
+		vms_regs_set(&regs, CS_ATTR, 0xc09b);
+	}
+	vms_regs_set(&regs, RIP, 0x3000 + pc);
+	vms_regs_set(&regs, RSP, sp);
+	vms_regs_set(&regs, RBP, 0x2100);
+	if (stack_word > 1) {
+		g_assert_false(vms_arch_x86_64.step_frameless(&regs, &memory));
+		return;
+	}
+	g_assert_true(vms_arch_x86_64.step_frameless(&regs, &memory));
+	g_assert_cmphex(regs.value[RIP], ==, 0x1005);
+	g_assert_cmphex(regs.value[RSP], ==, sp + (stack_word + 1) * word);
+	g_assert_cmphex(regs.value[RBP], ==, 0x2100);
+}
+
+/* At a function's first and last instructions the return address is on top of the stack. */
+static void test_frameless(void)
+{
+	enum { NOWHERE = 2 };
+	static const char wide[] = "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x90\x5d\xc3",
+			  narrow[] = "\x55\x89\xe5\x90\xc9\xc2\x04\x00";
+	static const struct {
+		unsigned pc, stack_word;
+	} in_wide[] = { { 0, 0 }, { 4, 0 }, { 5, 1 }, { 8, NOWHERE }, { 9, NOWHERE }, { 10, 0 } },
+	  in_narrow[] = { { 0, 0 }, { 1, 1 }, { 3, NOWHERE }, { 4, NOWHERE }, { 5, 0 } };
+	for (size_t i = 0; i < G_N_ELEMENTS(in_wide); i++)
+		check_frameless(wide, sizeof(wide), in_wide[i].pc, 64, in_wide[i].stack_word);
+	for (size_t i = 0; i < G_N_ELEMENTS(in_narrow); i++)
+		check_frameless(narrow, sizeof(narrow), in_narrow[i].pc, 32,
+				in_narrow[i].stack_word);
+}
+
 static bool keep_insn(const struct vms_insn *insn, void *data)
 {
 	g_array_append_vals(data, insn, 1);
@@ -524,6 +573,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/x86_64/protected-mode", test_protected_mode);
 	g_test_add_func("/x86_64/long-mode", test_long_mode);
 	g_test_add_func("/x86_64/narrow-frame-pointer", test_narrow_frame_pointer);
+	g_test_add_func("/x86_64/frameless", test_frameless);
 	g_test_add_func("/x86_64/disassembly", test_disassembly);
 	g_test_add_func("/x86_64/names", test_names);
 	return g_test_run();
