@@ -186,8 +186,8 @@ bool vms_jail_call(struct vms_jail *jail, const struct vms_jail_request *request
 	g_assert(request->n_fds <= VMS_JAIL_FDS && request->n_sources <= VMS_JAIL_SOURCES);
 	g_mutex_lock(&jail->lock);
 	if ((jail->fd >= 0 || start_process(jail, error)) &&
-	    vms_jail_exchange(jail->fd, request, choose_deadline(request), &jail->holding, answer,
-			      &is_served, error) != 0)
+	    vms_jail_exchange(jail->fd, jail->pid, request, choose_deadline(request),
+			      &jail->holding, answer, &is_served, error) != 0)
 		report_death(jail, request->budget, error);
 	g_mutex_unlock(&jail->lock);
 	return is_served;

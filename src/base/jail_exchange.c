@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HURRY_NS (100 * UINT64_C(1000000))
+#define STILL_NS (5 * UINT64_C(1000000000))
 
 /* A request that is being served. */
 struct exchange {
@@ -18,8 +20,10 @@ struct exchange {
 	struct vms_jail_holding *holding;
 	GByteArray *answer;
 	GError **error;
-	bool hurries;		 /* the deadline was brought forward */
-	bool is_done, is_served; /* an answer came; it is no failure */
+	bool hurries;		      /* the deadline was brought forward */
+	clockid_t clock;	      /* processor time of the jail */
+	uint64_t used_ns, used_at_ns; /* it, and when it was last seen to grow */
+	bool is_done, is_served;      /* an answer came; it is no failure */
 };
 
 /* Returns when to give up; soon after somebody has asked for the end. */
@@ -31,6 +35,23 @@ static uint64_t get_deadline(struct exchange *exchange)
 		exchange->deadline_ns = MIN(exchange->deadline_ns, vms_clock_now_ns() + HURRY_NS);
 	}
 	return vms_budget_is_cancelled(budget) ? 0 : exchange->deadline_ns;
+}
+
+/*
+ * True if the jail has had no processor for long: it was stopped, or waits for a disk that does not
+ * answer.
+ */
+static bool stands_still(struct exchange *exchange)
+{
+	const uint64_t now_ns = vms_clock_now_ns();
+	struct timespec used = { 0 };
+	clock_gettime(exchange->clock, &used);
+	const uint64_t used_ns = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+	if (used_ns != exchange->used_ns || exchange->used_at_ns == 0) {
+		exchange->used_ns = used_ns;
+		exchange->used_at_ns = now_ns;
+	}
+	return now_ns - exchange->used_at_ns > STILL_NS;
 }
 
 static int send_request(struct exchange *exchange)
@@ -182,8 +203,10 @@ static int take_message(struct exchange *exchange)
 	/* In short waits, to see soon that it was cancelled. */
 	const uint64_t until_ns = MIN(vms_clock_now_ns() + HURRY_NS / 2, get_deadline(exchange));
 	struct pollfd poller = { .fd = exchange->fd, .events = POLLIN };
-	if (poll(&poller, 1, (int)(HURRY_NS / 2 / 1000000)) == 0)
-		return vms_clock_now_ns() >= get_deadline(exchange) ? ETIMEDOUT : 0;
+	if (poll(&poller, 1, (int)(HURRY_NS / 2 / 1000000)) == 0) {
+		const bool is_late = vms_clock_now_ns() >= get_deadline(exchange);
+		return is_late || stands_still(exchange) ? ETIMEDOUT : 0;
+	}
 	const int failure = vms_jail_receive(exchange->fd, &message, NULL, NULL, MAX(until_ns, 1));
 	if (failure)
 		return failure;
@@ -197,9 +220,9 @@ static int take_message(struct exchange *exchange)
 	}
 }
 
-int vms_jail_exchange(int fd, const struct vms_jail_request *request, uint64_t deadline_ns,
-		      struct vms_jail_holding *holding, GByteArray *answer, bool *is_served,
-		      GError **error)
+int vms_jail_exchange(int fd, pid_t pid, const struct vms_jail_request *request,
+		      uint64_t deadline_ns, struct vms_jail_holding *holding, GByteArray *answer,
+		      bool *is_served, GError **error)
 {
 	struct exchange exchange = {
 		.fd = fd,
@@ -209,7 +232,9 @@ int vms_jail_exchange(int fd, const struct vms_jail_request *request, uint64_t d
 		.answer = answer,
 		.error = error,
 	};
-	int failure = send_request(&exchange);
+	int failure = clock_getcpuclockid(pid, &exchange.clock);
+	if (!failure)
+		failure = send_request(&exchange);
 	while (!failure && !exchange.is_done)
 		failure = take_message(&exchange);
 	*is_served = exchange.is_served;

@@ -33,7 +33,8 @@ enum kind {
 	TELL,
 	ALLOCATE,
 	OPEN,
-	WASTE
+	WASTE,
+	STAND_STILL,
 };
 
 /* ---- services ---------------------------------------------------------- */
@@ -194,6 +195,7 @@ static bool serve_simple(void *state, struct vms_jail_work *work, GError **error
 	case HANG:
 		for (;;)
 			g_usleep(1000000);
+	case STAND_STILL: g_usleep(G_MAXINT); return true;
 	case READ:
 		if (!vms_file_source_read(&work->sources[1], 5, bytes, sizeof(bytes))) {
 			g_set_error(error, VMS_ERROR, VMS_ERROR_UNREADABLE, "it is\nmissing");
@@ -247,7 +249,7 @@ static void *begin_count(struct vms_budget *budget)
 static const struct vms_jail_service simple = {
 	.name = "simple",
 	.first_kind = ECHO,
-	.last_kind = WASTE,
+	.last_kind = STAND_STILL,
 	.begin = begin_count,
 	.end = g_free,
 	.serve = serve_simple,
@@ -366,6 +368,19 @@ static void test_cancel(struct fixture *fixture, gconstpointer data)
 	g_assert_error(fixture->error, VMS_ERROR, VMS_ERROR_CANCELLED);
 	g_assert_true(vms_jail_has_died(fixture->error));
 	g_thread_join(thread);
+}
+
+/* One that has no processor at all is not waited for as long as its budget would allow: 3 hours. */
+static void test_standing_still(struct fixture *fixture, gconstpointer data)
+{
+	const struct vms_budget_options options = { .size = sizeof(options),
+						    .processor_ns = UINT64_C(1000000000000) };
+	g_autoptr(vms_budget) budget = vms_budget_new(&options, NULL);
+	const struct vms_jail_request request = { .kind = STAND_STILL, .budget = budget };
+	(void)data;
+	g_assert_false(vms_jail_call(fixture->jail, &request, fixture->answer, &fixture->error));
+	g_assert_error(fixture->error, VMS_ERROR, VMS_ERROR_CLOSED);
+	g_assert_nonnull(strstr(fixture->error->message, "did not answer"));
 }
 
 static bool read_source(void *data, uint64_t offset, void *buf, size_t size)
@@ -511,6 +526,7 @@ int main(int argc, char **argv)
 	if (!VMS_IS_SANITIZED) /* which has no limit of memory */
 		ADD("memory", test_memory);
 	ADD("cancel", test_cancel);
+	ADD("standing-still", test_standing_still);
 	ADD("sources", test_sources);
 	ADD("budget", test_budget);
 	ADD("kept bytes", test_kept_bytes);
