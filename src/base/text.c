@@ -18,26 +18,46 @@ static bool is_invisible(gunichar c)
 }
 
 /* The end of what any terminal shows as it is: most names and lines, whole. */
-static char *end_of_plain(char *text)
+static const char *end_of_plain(const char *text)
 {
 	while (*text >= ' ' && *text <= '~')
 		text++;
 	return text;
 }
 
-void vms_text_clean(char *text)
+/*
+ * Finds the first bytes that are no printable character, and how many they are. Returns the end of
+ * the text if all of it is printable.
+ */
+static const char *find_unprintable(const char *text, size_t *n)
 {
 	while (*(text = end_of_plain(text))) {
-		gunichar c = g_utf8_get_char_validated(text, -1);
-		bool invalid = c == (gunichar)-1 || c == (gunichar)-2;
-		if (invalid || !g_unichar_isprint(c) || breaks_line(c)) {
-			size_t bytes = invalid ? 1 : (size_t)(g_utf8_next_char(text) - text);
-			memset(text, '?', bytes);
-			text += bytes;
-		} else {
-			text = g_utf8_next_char(text);
-		}
+		const gunichar c = g_utf8_get_char_validated(text, -1);
+		const bool is_invalid = c == (gunichar)-1 || c == (gunichar)-2;
+		*n = is_invalid ? 1 : (size_t)(g_utf8_next_char(text) - text);
+		if (is_invalid || !g_unichar_isprint(c) || breaks_line(c))
+			break;
+		text += *n;
 	}
+	return text;
+}
+
+void vms_text_clean(char *text)
+{
+	size_t n;
+	for (const char *at = find_unprintable(text, &n); *at; at = find_unprintable(at + n, &n))
+		memset(text + (at - text), '?', n);
+}
+
+bool vms_text_is_plain(const char *text)
+{
+	return *end_of_plain(text) == '\0';
+}
+
+bool vms_text_is_clean(const char *text)
+{
+	size_t n;
+	return *find_unprintable(text, &n) == '\0';
 }
 
 char *vms_text_escape(const char *text)

@@ -2,6 +2,7 @@
 /* Makes text fit for a terminal. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,10 @@
  * without a shape) are not printable.
  */
 void vms_text_clean(char *text);
+/* True if it is printable ASCII; quick. */
+bool vms_text_is_plain(const char *text);
+/* True if vms_text_clean would change nothing. */
+bool vms_text_is_clean(const char *text);
 /*
  * Returns a copy that is one line: control characters and others without a shape are written as C
  * writes them ("\\n", "\\x1b"), and bytes that are no UTF-8, too. Newly allocated.

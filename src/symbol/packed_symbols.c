@@ -9,7 +9,7 @@
 
 #define NAME_LIMIT	 4096
 #define STEPS_OF_SYMBOL	 10
-#define STEPS_OF_NAME(n) ((n) / 5) /* measured, plain; others are cleaned for longer */
+#define STEPS_OF_NAME(n) ((n) / 8) /* measured */
 
 struct packed {
 	uint64_t va, size;
@@ -32,27 +32,27 @@ void vms_symbols_pack(const struct vms_symbol_table *table, GByteArray *out)
 	}
 }
 
-static bool pay_symbol(struct vms_budget *budget, const char *name, size_t size)
+/* Pays for a name, and checks that the jail has cleaned it. */
+static bool check_name(struct vms_budget *budget, const char *name, size_t size)
 {
-	uint64_t steps = STEPS_OF_SYMBOL + STEPS_OF_NAME(size);
-	if (!g_str_is_ascii(name))
-		steps += VMS_STEPS_OF_CLEANING(size);
-	return vms_budget_step(budget, steps);
+	const bool is_plain = vms_text_is_plain(name);
+	const uint64_t steps = STEPS_OF_SYMBOL + STEPS_OF_NAME(size);
+	return vms_budget_step(budget, is_plain ? steps : steps + VMS_STEPS_OF_CLEANING(size)) &&
+	       (is_plain || vms_text_is_clean(name));
 }
 
-/* Adds a symbol, and goes on in the names. False if its name does not end, or the budget is used
- * up.
+/*
+ * Adds a symbol, and goes on in the names. False if its name does not end or is not clean, or the
+ * budget is used up.
  */
 static bool add_symbol(struct vms_symbol_table *table, const struct packed *packed,
 		       struct vms_bytes *names)
 {
 	const char *text = (const char *)names->data;
 	const size_t limit = MIN(names->size, NAME_LIMIT), size = strnlen(text, limit);
-	if (size == limit || !pay_symbol(names->budget, text, size))
+	if (size == limit || !check_name(names->budget, text, size))
 		return false;
-	g_autofree char *name = g_strndup(text, size);
-	vms_text_clean(name);
-	vms_symbol_table_add(table, name, packed->va, packed->size, packed->type);
+	vms_symbol_table_add(table, text, packed->va, packed->size, packed->type);
 	names->data += size + 1;
 	names->size -= size + 1;
 	return true;

@@ -158,8 +158,8 @@ static uint64_t hash_name(const char *name, uint64_t key)
 	for (size_t size = strlen(name), part; size > 0; size -= part, name += part) {
 		uint64_t word = 0;
 		part = MIN(size, WORD_BYTES);
-		for (size_t i = part; i > 0; i--)
-			word = word << 8 | (uint8_t)name[i - 1];
+		memcpy(&word, name, size > part ? sizeof(word) : part);
+		word &= (UINT64_C(1) << (8 * WORD_BYTES)) - 1;
 		unsigned __int128 value = (unsigned __int128)hash * key + word;
 		hash = (uint64_t)(value >> PRIME_BITS) +
 		       (uint64_t)(value & ((UINT64_C(1) << PRIME_BITS) - 1));

@@ -310,8 +310,8 @@ class Record(unittest.TestCase):
 
     def test_many_files(self):
         """The names of one file after another have room, though those of all together have not."""
-        program = self.build_large("long", (f"f{i:06}" + "x" * 2000 for i in range(20_000)))
-        programs = [program.with_name(f"long{i}") for i in range(12)]
+        program = self.build_large("long", (f"f{i:06}" + "x" * 2000 for i in range(10_000)))
+        programs = [program.with_name(f"long{i}") for i in range(14)]
         for copy in programs:
             shutil.copy(program, copy)
         file = self.folder / "long.vms"

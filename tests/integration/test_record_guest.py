@@ -79,7 +79,7 @@ class RecordGuest(unittest.TestCase):
         stacks = folded(file)
         whole = count_of(stacks, "burn_long") + count_of(stacks, "burn_short")
         self.assertAlmostEqual(count_of(stacks, "burn_long") / whole, 3 / 4, delta=0.1)
-        self.assertGreater(whole / sum(count for _, count in stacks), 0.8)
+        self.assertGreater(whole / sum(count for _, count in stacks), 0.5)  # the rest is its start
         self.assertEqual({stack.split(";")[0].split(" (")[0] for stack, _ in stacks} -
                          {"sh", "record_program"}, set())
         stats = report_stats(file)

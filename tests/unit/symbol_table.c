@@ -239,13 +239,15 @@ static struct vms_budget *new_budget(uint64_t steps)
 	return budget;
 }
 
-/* The steps of a budget that it takes to unpack ten symbols with names of this length. */
-static uint64_t steps_of_names(size_t length, char filler)
+/* The steps of a budget that it takes to unpack ten symbols, whose name is a text `n` times. */
+static uint64_t steps_of_names(const char *text, size_t n)
 {
 	g_autoptr(vms_symbol_table) table = vms_symbol_table_new("mod");
-	g_autofree char *name = g_strnfill(length, filler);
+	g_autoptr(GString) name = g_string_new(NULL);
+	while (n-- > 0)
+		g_string_append(name, text);
 	for (uint64_t i = 0; i < 10; i++)
-		vms_symbol_table_add(table, name, 0x1000 * i, 0, 'T');
+		vms_symbol_table_add(table, name->str, 0x1000 * i, 0, 'T');
 	vms_symbol_table_finish(table, UINT64_MAX);
 	g_autoptr(GByteArray) packed = g_byte_array_new();
 	vms_symbols_pack(table, packed);
@@ -259,9 +261,9 @@ static uint64_t steps_of_names(size_t length, char filler)
 /* A step is 20 ns: no name may be so long that it is cleaned for nothing. */
 static void test_packed_costs(void)
 {
-	const uint64_t few = steps_of_names(1, 'a'), many = steps_of_names(4001, 'a');
-	g_assert_cmpuint(many - few, >=, 10 * VMS_STEPS_OF_BYTES(4000));
-	g_assert_cmpuint(steps_of_names(4001, '\xff') - many, >=, 10 * VMS_STEPS_OF_CLEANING(4000));
+	const uint64_t few = steps_of_names("a", 1), many = steps_of_names("a", 4000);
+	g_assert_cmpuint(many - few, >=, 10 * VMS_STEPS_OF_BYTES(3999));
+	g_assert_cmpuint(steps_of_names("ä", 2000) - many, >=, 10 * VMS_STEPS_OF_CLEANING(4000));
 
 	const uint8_t unpaid[4096] = { 100 };
 	g_autoptr(vms_budget) budget = new_budget(50);
