@@ -25,6 +25,7 @@ import linux_guest  # noqa: E402
 import qemu_machine  # noqa: E402
 import testbed  # noqa: E402
 import on_agent  # noqa: E402, F401
+import on_data  # noqa: E402, F401
 import on_kvm  # noqa: E402, F401
 import on_owner  # noqa: E402, F401
 import on_qemu  # noqa: E402, F401
