@@ -3,34 +3,26 @@
 #include "calls_options.h"
 #include "calls_trace.h"
 #include "commands.h"
+#include "end_signals.h"
 #include "values.h"
-#include <glib-unix.h>
 #include <unistd.h>
 
 #define STATUS_GONE 1 /* exit status if the machine ended before the trace */
 
-/* Removes its source, so that the same signal has its default effect the next time. */
-static gboolean stop_trace(gpointer data)
+static void stop_trace(void *data)
 {
 	struct calls_trace *trace = data;
 	trace->stopped = true;
-	return G_SOURCE_REMOVE;
 }
 
 static bool run_until_signal(struct calls_trace *trace, struct session *session, GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	GSource *sources[G_N_ELEMENTS(signals)];
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
-		sources[i] = g_unix_signal_source_new(signals[i]);
-		g_source_set_callback(sources[i], stop_trace, trace, NULL);
-		g_source_attach(sources[i], NULL);
-	}
-	bool done = calls_trace_run(trace, session, error);
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
-		g_source_destroy(sources[i]);
-		g_source_unref(sources[i]);
-	}
+	struct end_signals signals = { .end = stop_trace,
+				       .data = trace,
+				       .budget = session->budget };
+	end_signals_watch(&signals);
+	const bool done = calls_trace_run(trace, session, error);
+	end_signals_release(&signals);
 	return done;
 }
 

@@ -3,8 +3,8 @@
 #include "core_write.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "end_signals.h"
 #include "progress.h"
-#include <glib-unix.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -37,37 +37,29 @@ static char *describe_progress(void *data)
 			       left);
 }
 
-/* Removes its source, so that the same signal has its default effect the next time. */
-static gboolean cancel_dump(gpointer data)
+static void cancel_dump(void *data)
 {
 	vms_dump_stop(data);
-	return G_SOURCE_REMOVE;
 }
 
 bool core_write(struct session *session, const char *path, const struct vms_dump_options *options,
 		struct vms_dump_result *ret, GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	GSource *sources[G_N_ELEMENTS(signals)];
 	g_autoptr(vms_dump) dump =
 		vms_dump_start(session->machine, session->guest, path, options, error);
 	if (!dump)
 		return false;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
-		sources[i] = g_unix_signal_source_new(signals[i]);
-		g_source_set_callback(sources[i], cancel_dump, dump, NULL);
-		g_source_attach(sources[i], NULL);
-	}
+	struct end_signals signals = { .end = cancel_dump,
+				       .data = dump,
+				       .budget = session->budget };
+	end_signals_watch(&signals);
 	bool on_terminal = isatty(STDERR_FILENO) && !session->quiet;
 	struct progress *line = on_terminal ? progress_start(describe_progress, dump) : NULL;
 	while (!vms_dump_wait(dump, vms_clock_now_ns() + TICK_NS)) {
 		while (g_main_context_iteration(NULL, FALSE))
 			;
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
-		g_source_destroy(sources[i]);
-		g_source_unref(sources[i]);
-	}
+	end_signals_release(&signals);
 	GError *failure = NULL;
 	bool done = vms_dump_finish(dump, ret, &failure);
 	if (g_error_matches(failure, VMS_ERROR, VMS_ERROR_CANCELLED)) {

@@ -2,35 +2,25 @@
 /* vmscope coverage: shows which code of the guest's kernel ran. */
 #include "commands.h"
 #include "coverage_job.h"
+#include "end_signals.h"
 #include "values.h"
-#include <glib-unix.h>
 #include <string.h>
 #include <unistd.h>
 
 #define STATUS_GONE 1 /* exit status if the machine has ended before the coverage */
 
-/* Stops the job. Removes its source, so that the same signal has its default effect next time. */
-static gboolean stop_job(gpointer data)
+static void stop_job(void *data)
 {
 	struct coverage_job *job = data;
 	job->stopped = true;
-	return G_SOURCE_REMOVE;
 }
 
 static bool run_until_signal(struct coverage_job *job, struct session *session, GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	GSource *sources[G_N_ELEMENTS(signals)];
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
-		sources[i] = g_unix_signal_source_new(signals[i]);
-		g_source_set_callback(sources[i], stop_job, job, NULL);
-		g_source_attach(sources[i], NULL);
-	}
+	struct end_signals signals = { .end = stop_job, .data = job, .budget = session->budget };
+	end_signals_watch(&signals);
 	const bool done = coverage_job_run(job, session, error);
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
-		g_source_destroy(sources[i]);
-		g_source_unref(sources[i]);
-	}
+	end_signals_release(&signals);
 	return done;
 }
 

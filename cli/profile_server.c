@@ -2,11 +2,11 @@
 #include "profile_server.h"
 #include "base/clock.h"
 #include "browser.h"
+#include "end_signals.h"
 #include "machine/host/peer_user.h"
 #include "profile_pages.h"
 #include <arpa/inet.h>
 #include <errno.h>
-#include <glib-unix.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -121,10 +121,9 @@ static void open_browser(struct profile_server *server)
 
 /* ---- until the end -------------------------------------------------------- */
 
-static gboolean set_flag(gpointer data)
+static void set_flag(void *flag)
 {
-	*(bool *)data = true;
-	return G_SOURCE_CONTINUE;
+	*(bool *)flag = true;
 }
 
 static gboolean wake_up(gpointer data G_GNUC_UNUSED)
@@ -139,10 +138,8 @@ static bool is_idle(const struct profile_pages *pages, uint64_t idle_ns)
 
 static void wait_for_end(struct profile_server *server, uint64_t idle_ns)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], set_flag, &server->is_interrupted);
+	struct end_signals signals = { .end = set_flag, .data = &server->is_interrupted };
+	end_signals_watch(&signals);
 	const guint timer = g_timeout_add(LOOK_MS, wake_up, NULL);
 	const guint watch =
 		server->browser ? g_child_watch_add(server->browser, note_browser_end, server) : 0;
@@ -152,8 +149,7 @@ static void wait_for_end(struct profile_server *server, uint64_t idle_ns)
 	if (server->browser)
 		g_source_remove(watch);
 	g_source_remove(timer);
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
+	end_signals_release(&signals);
 }
 
 /* False, with an error, if the address for one use was used by two. */

@@ -2,9 +2,9 @@
 /* vmscope top: shows what guests execute now, again and again. */
 #include "base/clock.h"
 #include "commands.h"
+#include "end_signals.h"
 #include "top_screen.h"
 #include "values.h"
-#include <glib-unix.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,28 +150,26 @@ static bool check_round(struct session *session, const struct top_round *round, 
 	return is_sampled;
 }
 
-static gboolean finish_round(gpointer rounds)
+static void finish_round(void *rounds)
 {
 	top_rounds_finish(rounds);
-	return G_SOURCE_CONTINUE;
 }
 
 /* Prints what one round finds. A signal ends it early. */
 static bool print_once(struct session *session, struct top_rounds *rounds,
 		       const struct top_view *view, int limit, GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
+	struct end_signals signals = { .end = finish_round,
+				       .data = rounds,
+				       .budget = session->budget };
 	struct top_round *round = NULL;
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], finish_round, rounds);
+	end_signals_watch(&signals);
 	while (!round && !top_rounds_ended(rounds)) {
 		round = top_rounds_take(rounds, vms_clock_now_ns() + LOOK_NS);
 		while (g_main_context_iteration(NULL, FALSE))
 			;
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
+	end_signals_release(&signals);
 	const bool done = round && check_round(session, round, error);
 	if (done)
 		print_round(session, round, view, limit);
@@ -209,7 +207,7 @@ static bool show_top(struct session *session, const struct options *options, GEr
 	if (!rounds)
 		return false;
 	const bool done = options->once ? print_once(session, rounds, &view, options->rows, error)
-					: top_screen_show(rounds, view, error);
+					: top_screen_show(rounds, view, session->budget, error);
 	top_rounds_free(rounds);
 	return done;
 }

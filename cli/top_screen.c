@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "top_screen.h"
 #include "base/clock.h"
+#include "end_signals.h"
 #include "terminal_keeper.h"
 #include <curses.h>
-#include <glib-unix.h>
 #include <string.h>
 #include <term.h>
 #include <unistd.h>
@@ -227,10 +227,9 @@ static void keep_message(enum vms_log_level level, const char *message, void *da
 	g_mutex_unlock(&screen->lock);
 }
 
-static gboolean request_quit(gpointer data)
+static void request_quit(void *data)
 {
 	((struct screen *)data)->is_quitting = true;
-	return G_SOURCE_CONTINUE;
 }
 
 /* Returns what the terminal takes for a capability of terminfo, or NULL if it has not got it. */
@@ -294,16 +293,15 @@ static void show_rounds(struct screen *screen, struct top_rounds *rounds)
 	}
 }
 
-bool top_screen_show(struct top_rounds *rounds, struct top_view view, GError **error)
+bool top_screen_show(struct top_rounds *rounds, struct top_view view, struct vms_budget *budget,
+		     GError **error)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	guint sources[G_N_ELEMENTS(signals)];
 	struct screen screen = { .view = view };
 	struct terminal_keeper *keeper;
 	GError *failure = NULL;
 	g_mutex_init(&screen.lock);
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		sources[i] = g_unix_signal_add(signals[i], request_quit, &screen);
+	struct end_signals signals = { .end = request_quit, .data = &screen, .budget = budget };
+	end_signals_watch(&signals);
 	SCREEN *terminal = open_terminal(&keeper, &failure);
 	if (terminal) {
 		vms_log_set_handler(keep_message, &screen, VMS_LOG_WARNING);
@@ -316,8 +314,7 @@ bool top_screen_show(struct top_rounds *rounds, struct top_view view, GError **e
 			g_set_error_literal(&failure, VMS_ERROR, VMS_ERROR_CLOSED,
 					    "the machine has gone");
 	}
-	for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-		g_source_remove(sources[i]);
+	end_signals_release(&signals);
 	top_rows_free(screen.rows);
 	top_round_free(screen.round);
 	g_free(screen.message);
