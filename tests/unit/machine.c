@@ -284,7 +284,8 @@ static bool observe(struct vms_machine *machine, GError **error)
 		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "not that either");
 		return false;
 	}
-	return hold(machine, VMS_ALL_VCPUS, error); /* never nested, and `release` ends it */
+	g_assert_cmpint(++*counter(machine, VMS_ALL_VCPUS), ==, 1); /* `release` ends it */
+	return true;
 }
 
 static const struct vms_engine observable = { .hold = refuse,
@@ -327,7 +328,7 @@ static void test_observed(void)
 	vms_machine_unref(machine);
 }
 
-/* What is told is why the machine cannot be held. */
+/* What is told is why the machine cannot be held. If that is no refusal, it is not observed. */
 static void test_not_observed(void)
 {
 	struct counting counting;
@@ -336,7 +337,12 @@ static void test_not_observed(void)
 	counting.is_refused = counting.fail_observe = true;
 	g_assert_false(vms_machine_observe(machine, &error));
 	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
+	g_clear_error(&error);
 	g_assert_false(vms_machine_release(machine, VMS_ALL_VCPUS, NULL));
+	counting.is_refused = counting.fail_observe = false;
+	counting.fail_hold_of = VMS_ALL_VCPUS;
+	g_assert_false(vms_machine_observe(machine, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT);
 	vms_machine_unref(machine);
 }
 
