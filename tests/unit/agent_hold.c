@@ -9,10 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PIN	 VMS_AGENT_PIN
-#define PC	 1
-#define SLICE_NS UINT64_C(100000000) /* after which a pinned vCPU looks for its client */
-#define MS	 1000		     /* in us */
+#define PIN	  VMS_AGENT_PIN
+#define PC	  1
+#define SLICE_NS  UINT64_C(100000000) /* after which a pinned vCPU looks for its client */
+#define RESUME_NS UINT64_C(1000000)   /* that a vCPU waits when it goes on after a halt */
+#define MS	  1000		      /* in us */
 
 /* ---- stand-ins ---------------------------------------------------------------- */
 
@@ -211,6 +212,34 @@ static void test_halted(void)
 	g_assert_cmpuint(waits, ==, 0);
 }
 
+/*
+ * Where only code can be kicked, a vCPU waits before it goes on after a halt, for a client that has
+ * pinned it, but only for a millisecond: it has QEMU's big lock. For a brief hold it does not wait.
+ */
+static void test_resumes(void)
+{
+	uint64_t shortest_ns = UINT64_MAX;
+	needs_code = true;
+	for (uint32_t hold = 1; hold <= 20; hold++) {
+		hold_service.vcpu_halts(&vcpu, 0);
+		request(hold);
+		const uint64_t begin_ns = vms_clock_now_ns();
+		hold_service.vcpu_resumes(&vcpu);
+		shortest_ns = MIN(shortest_ns, vms_clock_now_ns() - begin_ns);
+		g_assert_cmpuint(slot->wanted, ==, 0);
+	}
+	g_assert_cmpuint(shortest_ns, <, RESUME_NS / 2);
+	g_assert_cmpuint(kicks, ==, 0);
+
+	hold_service.vcpu_halts(&vcpu, 0);
+	request(100 | PIN);
+	const uint64_t begin_ns = vms_clock_now_ns();
+	hold_service.vcpu_resumes(&vcpu);
+	g_assert_cmpuint(vms_clock_now_ns() - begin_ns, >=, RESUME_NS);
+	g_assert_cmpuint(slot->wanted, ==, 100 | PIN);
+	g_assert_cmpuint(kicks, ==, 1);
+}
+
 /* Memory is copied by a vCPU that was kicked by QEMU's queue, as only that holds QEMU's lock. */
 static void test_prefetch(void)
 {
@@ -297,6 +326,7 @@ int main(int argc, char **argv)
 		{ "/agent-hold/pinned", test_pinned },
 		{ "/agent-hold/pin-in-time", test_pin_in_time },
 		{ "/agent-hold/halted", test_halted },
+		{ "/agent-hold/resumes", test_resumes },
 		{ "/agent-hold/prefetch", test_prefetch },
 		{ "/agent-hold/ends", test_ends },
 		{ "/agent-hold/malformed", test_malformed },
