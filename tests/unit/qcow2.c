@@ -310,6 +310,28 @@ static void test_name_of_below(void)
 	finish(&f);
 }
 
+/* Without the disk below, what was never written would be zeros: also if its name is damaged. */
+static void test_lacks_below(void)
+{
+	static const uint32_t sizes[] = { 8, 1023, 1024, UINT32_MAX };
+	for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+		g_autoptr(GError) error = NULL;
+		struct fixture f;
+		begin(&f, 12, MIB, 2);
+		const struct vms_file_source below = put_below(&f, 1000);
+		fake_disk_put(f.file, 200, "base.img", 8);
+		fake_disk_put_be(f.file, BACKING_AT, 8, 200);
+		fake_disk_put_be(f.file, BACKING_SIZE, 4, sizes[i]);
+		g_autofree char *name = vms_qcow2_backing(&f.file->source);
+		g_assert_true((name == NULL) == (sizes[i] > 1023));
+		g_assert_false(try_open(&f, NULL, &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_UNSUPPORTED);
+		open_image(&f, &below);
+		fake_disk_check(&f.disk, 0, 1000, f.below->bytes);
+		finish(&f);
+	}
+}
+
 /* ---- compressed clusters ---------------------------------------------------- */
 
 /* Content that becomes about half as long. */
@@ -669,6 +691,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/qcow2/below", test_below);
 	g_test_add_func("/qcow2/below/ownership", test_ownership);
 	g_test_add_func("/qcow2/below/name", test_name_of_below);
+	g_test_add_func("/qcow2/below/lacking", test_lacks_below);
 	g_test_add_func("/qcow2/compressed", test_compressed);
 	g_test_add_func("/qcow2/compressed/damaged", test_damaged_compressed);
 	g_test_add_func("/qcow2/compressed/far", test_far_compressed);
