@@ -75,6 +75,22 @@ void ext4_put_inode(struct fake_disk *disk, uint64_t at, uint64_t size, uint32_t
 	fake_disk_put_le(disk, at + 108, 4, size >> 32);
 }
 
+void ext4_put_fs(struct fake_disk *disk, uint64_t offset, uint8_t uuid, unsigned seed)
+{
+	const struct ext4_layout layout = { .offset = offset,
+					    .block_size = 1024,
+					    .inode_size = 256,
+					    .descriptor_size = 32,
+					    .revision = 1,
+					    .incompat = 0x40 };
+	const uint64_t inode = ext4_inode(&layout, EXT4_FILE), map = inode + 40;
+	ext4_put(disk, &layout, uuid, 0);
+	ext4_put_inode(disk, inode, EXT4_FILE_SIZE, 0x80000, EXT4_FILE_CHANGE);
+	ext4_put_node(disk, map, 1, 0);
+	ext4_put_extent(disk, map, 0, 0, 3, EXT4_FILE_DATA / 1024);
+	fake_disk_fill(disk, offset + EXT4_FILE_DATA, EXT4_FILE_SIZE, seed);
+}
+
 void ext4_put_node(struct fake_disk *disk, uint64_t at, unsigned n_entries, unsigned depth)
 {
 	fake_disk_put_le(disk, at, 2, 0xf30a);

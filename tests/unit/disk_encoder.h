@@ -25,6 +25,15 @@ uint64_t ext4_inode(const struct ext4_layout *layout, unsigned number);
 void ext4_put_inode(struct fake_disk *disk, uint64_t at, uint64_t size, uint32_t flags,
 		    uint32_t change_s);
 
+/* Puts a file system of small blocks at an offset, with one file, whose content is that of a seed.
+ */
+#define EXT4_FILE	 3
+#define EXT4_FILE_SIZE	 3000
+#define EXT4_FILE_DATA	 (100 * 1024) /* where its content is */
+#define EXT4_FILE_CHANGE 1234
+#define EXT4_FS_SIZE	 (128u << 10)
+void ext4_put_fs(struct fake_disk *disk, uint64_t offset, uint8_t uuid, unsigned seed);
+
 /* A node of a tree of extents: its header, and then its entries of 12 bytes. */
 void ext4_put_node(struct fake_disk *disk, uint64_t at, unsigned n_entries, unsigned depth);
 void ext4_put_extent(struct fake_disk *disk, uint64_t node_at, unsigned i, uint32_t first,

@@ -5,35 +5,9 @@
 #include "disk_encoder.h"
 #include <string.h>
 
-#define EXTENTS	  0x80000
-#define INODE	  3
-#define FILE_SIZE 3000
-#define CHANGE_S  1234
-#define FS_SIZE	  (128u << 10)
-#define BLOCK	  1024
-#define DATA	  100 /* the first block of the file */
-#define SECTOR	  512
-
-static const struct ext4_layout layout = { .block_size = BLOCK,
-					   .inode_size = 256,
-					   .descriptor_size = 32,
-					   .revision = 1,
-					   .incompat = 0x40 };
-
-/* Puts a file system with one file, whose content is that of a seed. */
-static void put_fs(struct fake_disk *disk, uint64_t offset, uint8_t uuid, unsigned seed)
-{
-	struct ext4_layout there = layout;
-	there.offset = offset;
-	ext4_put(disk, &there, uuid, 0);
-	const uint64_t inode = ext4_inode(&there, INODE);
-	ext4_put_inode(disk, inode, FILE_SIZE, EXTENTS, CHANGE_S);
-	ext4_put_node(disk, inode + 40, 1, 0);
-	ext4_put_extent(disk, inode + 40, 0, 0, 3, DATA);
-	fake_disk_fill(disk, offset + DATA * BLOCK, FILE_SIZE, seed);
-}
-
-#define MOST 40
+#define SECTOR	 512
+#define INODE_AT (3 * 1024 + (EXT4_FILE - 1) * 256) /* of the file */
+#define MOST	 40
 
 struct fixture {
 	struct fake_disk *files[MOST];
@@ -87,7 +61,7 @@ static struct fake_disk *add_image(struct fixture *f, int base, bool names_base)
 	fake_disk_put(file, 0, "QFI\xfb", 4);
 	fake_disk_put_be(file, 4, 4, 3);
 	fake_disk_put_be(file, 20, 4, 12);
-	fake_disk_put_be(file, 24, 8, FS_SIZE);
+	fake_disk_put_be(file, 24, 8, EXT4_FS_SIZE);
 	fake_disk_put_be(file, 36, 4, 1);
 	fake_disk_put_be(file, 40, 8, 4096);
 	if (names_base) {
@@ -115,7 +89,7 @@ static void tear_down(struct fixture *f)
 
 static struct vms_drive_file file_of(uint8_t uuid)
 {
-	struct vms_drive_file file = { .inode = INODE, .size = FILE_SIZE };
+	struct vms_drive_file file = { .inode = EXT4_FILE, .size = EXT4_FILE_SIZE };
 	memset(file.uuid, uuid, sizeof(file.uuid));
 	return file;
 }
@@ -125,12 +99,12 @@ static void check_file(struct fixture *f, const struct vms_drive_file *file, uns
 {
 	g_autoptr(GError) error = NULL;
 	struct vms_file_source source;
-	uint8_t expected[FILE_SIZE];
-	fake_content(expected, FILE_SIZE, seed);
+	uint8_t expected[EXT4_FILE_SIZE];
+	fake_content(expected, EXT4_FILE_SIZE, seed);
 	vms_disks_open_file(f->disks, file, copy, &source, &error);
 	g_assert_no_error(error);
-	g_assert_cmpuint(source.size, ==, FILE_SIZE);
-	fake_disk_check(&source, 0, FILE_SIZE, expected);
+	g_assert_cmpuint(source.size, ==, EXT4_FILE_SIZE);
+	fake_disk_check(&source, 0, EXT4_FILE_SIZE, expected);
 	vms_file_source_clear(&source);
 }
 
@@ -164,15 +138,15 @@ static void check_no_fs(struct fixture *f, uint8_t uuid, const char *reason)
 static void test_file(void)
 {
 	struct fixture f = { 0 };
-	put_fs(add(&f, FS_SIZE, -1), 0, 7, 1);
-	put_fs(add(&f, FS_SIZE, -1), 0, 8, 2);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 7, 1);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 8, 2);
 	scan(&f);
 	check_copy(&f, 7, 0, 1);
 	check_copy(&f, 8, 0, 2);
 	struct vms_drive_file file = file_of(8);
 	file.has_change = true;
 	check_missing(&f, &file, 0, "another time of change");
-	file.change_s = CHANGE_S;
+	file.change_s = EXT4_FILE_CHANGE;
 	check_file(&f, &file, 0, 2);
 	file.size--;
 	check_missing(&f, &file, 0, "another size");
@@ -187,8 +161,8 @@ static void test_copies(void)
 {
 	struct fixture f = { 0 };
 	for (unsigned i = 0; i < 4; i++)
-		put_fs(add(&f, FS_SIZE, -1), 0, 7, i + 1);
-	fake_disk_put_le(f.files[1], ext4_inode(&layout, INODE) + 4, 4, FILE_SIZE + 1);
+		ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 7, i + 1);
+	fake_disk_put_le(f.files[1], INODE_AT + 4, 4, EXT4_FILE_SIZE + 1);
 	scan(&f);
 	check_copy(&f, 7, 0, 1);
 	check_copy(&f, 7, 1, 3);
@@ -213,11 +187,11 @@ static void put_partition(struct fake_disk *disk, unsigned i, uint32_t first, ui
 static void test_partitions(void)
 {
 	struct fixture f = { 0 };
-	struct fake_disk *disk = add(&f, 3 * FS_SIZE, -1);
-	put_partition(disk, 0, FS_SIZE / SECTOR, FS_SIZE / SECTOR);
-	put_partition(disk, 1, 2 * FS_SIZE / SECTOR, FS_SIZE / SECTOR);
-	put_fs(disk, FS_SIZE, 7, 1);
-	put_fs(disk, 2 * FS_SIZE, 8, 2);
+	struct fake_disk *disk = add(&f, 3 * EXT4_FS_SIZE, -1);
+	put_partition(disk, 0, EXT4_FS_SIZE / SECTOR, EXT4_FS_SIZE / SECTOR);
+	put_partition(disk, 1, 2 * EXT4_FS_SIZE / SECTOR, EXT4_FS_SIZE / SECTOR);
+	ext4_put_fs(disk, EXT4_FS_SIZE, 7, 1);
+	ext4_put_fs(disk, 2 * EXT4_FS_SIZE, 8, 2);
 	scan(&f);
 	check_copy(&f, 7, 0, 1);
 	check_copy(&f, 8, 0, 2);
@@ -238,10 +212,11 @@ static void test_obstacles(void)
 	};
 	for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
 		struct fixture f = { 0 };
-		struct fake_disk *disk = add(&f, 2 * FS_SIZE, -1);
-		put_partition(disk, 0, FS_SIZE / SECTOR, FS_SIZE / SECTOR);
-		fake_disk_put(disk, FS_SIZE + cases[i].at, cases[i].magic, strlen(cases[i].magic));
-		put_fs(add(&f, FS_SIZE, -1), 0, 8, 2);
+		struct fake_disk *disk = add(&f, 2 * EXT4_FS_SIZE, -1);
+		put_partition(disk, 0, EXT4_FS_SIZE / SECTOR, EXT4_FS_SIZE / SECTOR);
+		fake_disk_put(disk, EXT4_FS_SIZE + cases[i].at, cases[i].magic,
+			      strlen(cases[i].magic));
+		ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 8, 2);
 		scan(&f);
 		check_no_fs(&f, 7, cases[i].reason);
 		check_copy(&f, 8, 0, 2);
@@ -252,11 +227,11 @@ static void test_obstacles(void)
 static void test_damaged_fs(void)
 {
 	struct fixture f = { 0 };
-	struct fake_disk *disk = add(&f, FS_SIZE, -1);
-	put_fs(disk, 0, 7, 1);
+	struct fake_disk *disk = add(&f, EXT4_FS_SIZE, -1);
+	ext4_put_fs(disk, 0, 7, 1);
 	fake_disk_put_le(disk, 1024 + 96, 4, 1);
-	disk = add(&f, FS_SIZE, -1);
-	put_fs(disk, 0, 7, 1);
+	disk = add(&f, EXT4_FS_SIZE, -1);
+	ext4_put_fs(disk, 0, 7, 1);
 	fake_disk_put_le(disk, 1024 + 24, 4, 99);
 	scan(&f);
 	check_no_fs(&f, 7,
@@ -279,7 +254,7 @@ static void test_no_disks(void)
 static void test_based(void)
 {
 	struct fixture f = { 0 };
-	put_fs(add(&f, FS_SIZE, -1), 0, 7, 1);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 7, 1);
 	add_image(&f, 0, true);
 	add_image(&f, 1, true);
 	scan(&f);
@@ -293,7 +268,7 @@ static void test_lacks_base(void)
 {
 	struct fixture f = { 0 };
 	add_image(&f, -1, true);
-	put_fs(add(&f, FS_SIZE, -1), 0, 8, 2);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 8, 2);
 	scan(&f);
 	check_no_fs(
 		&f, 7,
@@ -306,7 +281,7 @@ static void test_lacks_base(void)
 static void test_no_base(void)
 {
 	struct fixture f = { 0 };
-	put_fs(add(&f, FS_SIZE, -1), 0, 7, 1);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 7, 1);
 	add_image(&f, 0, false);
 	scan(&f);
 	check_no_fs(&f, 7, "");
@@ -327,7 +302,7 @@ static void test_depth(void)
 {
 	for (unsigned n = 16; n <= 17; n++) {
 		struct fixture f = { 0 };
-		put_fs(add(&f, FS_SIZE, -1), 0, 7, 1);
+		ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 7, 1);
 		for (unsigned i = 0; i < n; i++)
 			add_image(&f, (int)i, true);
 		scan(&f);
@@ -343,7 +318,7 @@ static void test_depth(void)
 static void test_circle(void)
 {
 	struct fixture f = { 0 };
-	put_fs(add(&f, FS_SIZE, -1), 0, 8, 2);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 8, 2);
 	add_image(&f, 2, true);
 	add_image(&f, 1, true);
 	add_image(&f, 2, true);
@@ -371,9 +346,9 @@ static void test_logical(void)
 	enum { EXTENT = 4096, BEGIN = 64 << 10, FIRST = 10, HALF = 16 * EXTENT };
 	static const char text[] = VG_BEGIN SEGMENT("1", "0", "16", "pv1", "10")
 		SEGMENT("2", "16", "16", "pv0", "0") "} } }";
-	g_autoptr(fake_disk) fs = fake_disk_new(FS_SIZE);
+	g_autoptr(fake_disk) fs = fake_disk_new(EXT4_FS_SIZE);
 	struct fixture f = { 0 };
-	put_fs(fs, 0, 7, 1);
+	ext4_put_fs(fs, 0, 7, 1);
 	for (unsigned i = 0; i < 2; i++) {
 		struct fake_disk *disk = add(&f, BEGIN + 40 * EXTENT, -1);
 		lvm_put_volume(disk, 0, 1, i ? 'a' : 'b', i ? text : NULL);
@@ -388,7 +363,7 @@ static void test_logical_obstacle(void)
 {
 	static const char text[] = VG_BEGIN SEGMENT("1", "0", "16", "pv1", "10") "} } }";
 	struct fixture f = { 0 };
-	lvm_put_volume(add(&f, FS_SIZE, -1), 0, 1, 'a', text);
+	lvm_put_volume(add(&f, EXT4_FS_SIZE, -1), 0, 1, 'a', text);
 	scan(&f);
 	check_no_fs(&f, 7, "(vg/one: a disk of its group is missing)");
 	tear_down(&f);
@@ -407,7 +382,7 @@ static void test_budget(void)
 	lvm_put_volume(disk, 0, 1, 'a', "");
 	fake_disk_put_le(disk, SECTOR + 112, 8, 2 * LONG);
 	lvm_put_text(disk, 4096, 2 * LONG, SECTOR, text);
-	put_fs(add(&f, FS_SIZE, -1), 0, 8, 2);
+	ext4_put_fs(add(&f, EXT4_FS_SIZE, -1), 0, 8, 2);
 	scan(&f);
 	check_copy(&f, 8, 0, 2);
 	g_autofree char *losses = vms_budget_describe_losses(f.budget);
