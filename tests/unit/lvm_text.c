@@ -122,7 +122,7 @@ static void test_end(void)
 	g_assert_nonnull(parsed);
 	g_assert_cmpuint(parsed->root->children->len, ==, 1);
 	vms_lvm_text_free(parsed);
-	parsed = vms_lvm_text_parse((struct vms_bytes) { NULL, 0, NULL });
+	parsed = vms_lvm_text_parse((struct vms_bytes) { (const uint8_t *)text, 0, NULL });
 	g_assert_nonnull(parsed);
 	g_assert_cmpuint(parsed->root->children->len, ==, 0);
 	vms_lvm_text_free(parsed);
