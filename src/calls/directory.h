@@ -72,8 +72,6 @@ struct vms_calls_image *vms_calls_directory_image(struct vms_calls_directory *di
  */
 void vms_calls_image_set_symbols(struct vms_calls_image *image, struct vms_symbol_table *table,
 				 uint64_t base);
-/* True if the image has been given symbols. */
-bool vms_calls_image_has_symbols(const struct vms_calls_image *image);
 
 /* Returns the kernel's mappings, which every stream has. The directory owns them. */
 struct vms_calls_mappings *vms_calls_directory_kernel(struct vms_calls_directory *directory);

@@ -67,11 +67,6 @@ void vms_calls_image_set_symbols(struct vms_calls_image *image, struct vms_symbo
 	image->changed = true;
 }
 
-bool vms_calls_image_has_symbols(const struct vms_calls_image *image)
-{
-	return image->table != NULL;
-}
-
 static bool has_symbol(const struct vms_calls_image *image, uint64_t offset)
 {
 	struct vms_symbol symbol;

@@ -10,7 +10,8 @@
 struct service {
 	GArray *images;		 /* struct vms_disk_image, until they are scanned */
 	struct vms_disks *disks; /* NULL before that */
-	GArray *files; /* struct vms_file_source, by their handles; without `read`: closed */
+	GArray *files;	/* struct vms_file_source, by their handles; without `read`: closed */
+	GArray *closed; /* uint32_t: handles to use again */
 };
 
 static void clear_image(void *data)
@@ -33,6 +34,7 @@ static void *begin(struct vms_budget *budget)
 	g_array_set_clear_func(service->images, clear_image);
 	service->files = g_array_new(FALSE, TRUE, sizeof(struct vms_file_source));
 	g_array_set_clear_func(service->files, clear_file);
+	service->closed = g_array_new(FALSE, FALSE, sizeof(uint32_t));
 	return service;
 }
 
@@ -40,6 +42,7 @@ static void end(void *state)
 {
 	struct service *service = state;
 	g_array_unref(service->files);
+	g_array_unref(service->closed);
 	vms_disks_free(service->disks);
 	g_array_unref(service->images);
 	g_free(service);
@@ -135,27 +138,41 @@ static bool scan_images(struct service *service, struct vms_jail_work *work, GEr
 
 /* ---- files ------------------------------------------------------------ */
 
+/* Keeps a file. Returns its handle, that of a file that was closed if there is one. */
+static uint32_t add_file(struct service *service, const struct vms_file_source *file)
+{
+	GArray *closed = service->closed;
+	if (closed->len == 0) {
+		g_array_append_vals(service->files, file, 1);
+		return service->files->len - 1;
+	}
+	const uint32_t handle = g_array_index(closed, uint32_t, closed->len - 1);
+	g_array_set_size(closed, closed->len - 1);
+	g_array_index(service->files, struct vms_file_source, handle) = *file;
+	return handle;
+}
+
 static bool open_file(struct service *service, struct vms_jail_work *work, GError **error)
 {
 	struct vms_bytes bytes = work->bytes;
 	struct vms_disk_open wanted;
 	struct vms_file_source file;
 	if (!service->disks || !take(&bytes, &wanted, sizeof(wanted)) ||
-	    service->files->len >= HANDLES_LIMIT)
+	    (service->files->len >= HANDLES_LIMIT && service->closed->len == 0))
 		return refuse(error);
 	if (!vms_disks_open_file(service->disks, &wanted.file, wanted.copy, &file, error))
 		return false;
-	const struct vms_disk_opened opened = { .size = file.size, .handle = service->files->len };
-	g_array_append_val(service->files, file);
+	const struct vms_disk_opened opened = { .size = file.size,
+						.handle = add_file(service, &file) };
 	g_byte_array_append(work->answer, (const guint8 *)&opened, sizeof(opened));
 	return true;
 }
 
+/* NULL: none is open that has the handle. */
 static struct vms_file_source *find_file(struct service *service, uint32_t handle)
 {
-	return handle < service->files->len
-		       ? &g_array_index(service->files, struct vms_file_source, handle)
-		       : NULL;
+	struct vms_file_source *files = (struct vms_file_source *)(void *)service->files->data;
+	return handle < service->files->len && files[handle].read ? &files[handle] : NULL;
 }
 
 static bool read_file(struct service *service, struct vms_jail_work *work, GError **error)
@@ -182,8 +199,11 @@ static bool close_file(struct service *service, struct vms_jail_work *work, GErr
 	uint32_t handle;
 	if (!take(&bytes, &handle, sizeof(handle)))
 		return refuse(error);
-	if (find_file(service, handle))
-		vms_file_source_clear(find_file(service, handle));
+	struct vms_file_source *file = find_file(service, handle);
+	if (file) {
+		vms_file_source_clear(file);
+		g_array_append_val(service->closed, handle);
+	}
 	return true;
 }
 

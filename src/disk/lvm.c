@@ -66,6 +66,7 @@ static void free_group(void *data)
 static void free_physical(void *data)
 {
 	struct physical *physical = data;
+	vms_budget_give_back(physical->disk->budget, VMS_BUDGET_BYTES, sizeof(*physical));
 	g_free(physical->group);
 	g_free(physical);
 }

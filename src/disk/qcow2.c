@@ -70,6 +70,11 @@ static bool read_header(const struct vms_file_source *file, uint8_t header[HEADE
 	       get_u32(header, 0) == MAGIC;
 }
 
+static bool is_based(const uint8_t *header)
+{
+	return get_u64(header, 8) != 0 && get_u32(header, 16) > 0;
+}
+
 bool vms_qcow2_is_image(const struct vms_file_source *file)
 {
 	uint8_t header[HEADER_SIZE];
@@ -84,7 +89,7 @@ char *vms_qcow2_backing(const struct vms_file_source *file)
 		return NULL;
 	const uint64_t offset = get_u64(header, 8);
 	const uint32_t size = get_u32(header, 16);
-	return offset && size > 0 && size <= NAME_LIMIT &&
+	return is_based(header) && size <= NAME_LIMIT &&
 			       vms_file_source_read(file, offset, name, size)
 		       ? g_strdup(name)
 		       : NULL;
@@ -384,6 +389,8 @@ bool vms_qcow2_open(const struct vms_file_source *file, const struct vms_file_so
 		image->clusters[i].offset = UINT64_MAX;
 	const bool is_image = read_header(file, header);
 	const char *obstacle = is_image ? find_obstacle(header) : NULL;
+	if (!obstacle && is_image && is_based(header) && !backing->read)
+		obstacle = "is based on another one, which is not there";
 	image->cluster_bits = get_u32(header, 20);
 	image->n_l1 = get_u32(header, 36);
 	image->l1_offset = get_u64(header, 40);

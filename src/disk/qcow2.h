@@ -14,13 +14,15 @@
 /* True if a file begins as an image. */
 bool vms_qcow2_is_image(const struct vms_file_source *file);
 /*
- * Returns the name of the file that an image is based on, newly allocated. NULL if there is none.
+ * Returns the name of the file that an image is based on, newly allocated. NULL if there is none,
+ * or it cannot be read: then the image cannot be opened without that file.
  */
 char *vms_qcow2_backing(const struct vms_file_source *file);
 /*
  * Makes a source of the disk in an image. Takes `file` and `backing`, which has a `read` of NULL if
  * there is none, also if it fails. Errors: MALFORMED, UNSUPPORTED (encrypted, data elsewhere,
- * subclusters). It is read on the budget of `file`, which should be that of `backing`, too.
+ * subclusters, based on a file that is not given). It is read on the budget of `file`, which should
+ * be that of `backing`, too.
  */
 bool vms_qcow2_open(const struct vms_file_source *file, const struct vms_file_source *backing,
 		    struct vms_file_source *ret, GError **error);

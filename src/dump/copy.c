@@ -405,10 +405,17 @@ static bool write_units(struct worker *worker, bool *ended, GError **error)
 	}
 }
 
+/* Makes the threads end as soon as the machine and the disk answer. Does not wait. */
+static void cancel_copy(struct vms_dump_copy *copy)
+{
+	g_atomic_int_set(&copy->stop, 1);
+	vms_dump_backlog_cancel(copy->backlog);
+}
+
 static void end_worker(struct vms_dump_copy *copy, GError *error)
 {
 	if (error)
-		vms_dump_copy_cancel(copy);
+		cancel_copy(copy);
 	g_mutex_lock(&copy->lock);
 	if (error && !copy->error)
 		copy->error = g_steal_pointer(&error);
@@ -511,7 +518,7 @@ bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage sta
 void vms_dump_copy_leave(struct vms_dump_copy *copy, uint64_t until_ns)
 {
 	bool in_time = true;
-	vms_dump_copy_cancel(copy);
+	cancel_copy(copy);
 	g_mutex_lock(&copy->lock);
 	while (copy->reading > 0 && in_time)
 		in_time = g_cond_wait_until(&copy->ended, &copy->lock, (gint64)(until_ns / 1000));
@@ -528,12 +535,6 @@ const GError *vms_dump_copy_error(struct vms_dump_copy *copy)
 	return error;
 }
 
-void vms_dump_copy_cancel(struct vms_dump_copy *copy)
-{
-	g_atomic_int_set(&copy->stop, 1);
-	vms_dump_backlog_cancel(copy->backlog);
-}
-
 void vms_dump_copy_join(struct vms_dump_copy *copy)
 {
 	for (unsigned i = 0; i < copy->n_workers; i++) {
@@ -546,7 +547,7 @@ void vms_dump_copy_free(struct vms_dump_copy *copy)
 {
 	if (!copy)
 		return;
-	vms_dump_copy_cancel(copy);
+	cancel_copy(copy);
 	vms_dump_copy_join(copy);
 	g_clear_pointer(&copy->source, vms_machine_unref);
 	g_free(copy->workers);

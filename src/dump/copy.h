@@ -32,8 +32,6 @@ bool vms_dump_copy_wait(struct vms_dump_copy *copy, enum vms_dump_copy_stage sta
 			uint64_t until_ns);
 /* Returns the first error so far, or NULL. The copy owns it. Does not wait. */
 const GError *vms_dump_copy_error(struct vms_dump_copy *copy);
-/* Makes the threads end as soon as the machine and the disk answer. Does not wait. */
-void vms_dump_copy_cancel(struct vms_dump_copy *copy);
 /*
  * Cancels the copy, waits until no thread reads the machine, and drops the reference to it. If a
  * thread still reads it at `until_ns`, vms_dump_copy_free drops the reference.

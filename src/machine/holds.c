@@ -204,34 +204,33 @@ bool vms_machine_hold(struct vms_machine *machine, int vcpu, GError **error)
 	return hold_vcpu(machine, vcpu, false, error);
 }
 
-/* Only engines that hold all vCPUs at once can observe them: there is one unit. */
-static bool begin_observing(struct vms_machine *machine, GError **error)
+/*
+ * Joins those who observe the machine; with `begins`, it may be the first of them. Only engines
+ * that hold all vCPUs at once can observe them: there is one unit.
+ */
+static bool join_observers(struct vms_machine *machine, bool begins)
 {
 	struct vms_hold_state *state = &machine->holds[0];
 	VMS_LOCKED(vms_unit_lock(machine, 0));
-	if (state->depth > 0 && !state->is_observed)
-		return refuse_hold(machine, error);
-	if (state->depth == 0 && !machine->engine->observe(machine, error))
-		return false;
-	state->is_observed = true;
-	state->depth++;
-	return true;
+	if (begins && state->depth == 0 && machine->engine->observe)
+		state->is_observed = machine->engine->observe(machine, NULL);
+	if (state->is_observed)
+		state->depth++;
+	return state->is_observed;
 }
 
 bool vms_machine_observe(struct vms_machine *machine, GError **error)
 {
 	GError *failure = NULL;
-	if (machine->holds[0].is_observed)
-		return begin_observing(machine, error);
 	if (hold_vcpu(machine, VMS_ALL_VCPUS, false, &failure))
 		return true;
-	if (!vms_hold_was_refused(failure) || !machine->engine->observe ||
-	    !begin_observing(machine, NULL)) {
-		g_propagate_error(error, failure);
-		return false;
+	/* While it is observed, it cannot be held. */
+	if (join_observers(machine, vms_hold_was_refused(failure))) {
+		g_error_free(failure);
+		return true;
 	}
-	g_error_free(failure);
-	return true;
+	g_propagate_error(error, failure);
+	return false;
 }
 
 bool vms_machine_hold_briefly(struct vms_machine *machine, int vcpu, GError **error)

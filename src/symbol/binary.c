@@ -468,17 +468,6 @@ bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size
 	return true;
 }
 
-size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,
-			       size_t size, uint8_t *has, uint64_t *first)
-{
-	const struct vms_file_source source = {
-		.size = binary->size,
-		.read = read_waiting,
-		.data = binary,
-	};
-	return vms_file_source_read_present(&source, offset, buf, size, has, first);
-}
-
 /* Fetches what lies around an offset. True if something came. */
 static bool fetch_around(struct vms_binary *binary, uint64_t offset)
 {

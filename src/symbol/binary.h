@@ -76,13 +76,8 @@ bool vms_binary_is_awaited(struct vms_binary *binary);
 void *vms_binary_attachment(struct vms_binary *binary, void *(*make)(struct vms_binary *binary),
 			    void (*free)(void *attachment));
 
-/*
- * As the functions of these names in file_source.h, but what is missing is fetched: they may wait
- * for a disk.
- */
+/* As vms_file_source_read, but what is missing is fetched: it may wait for a disk. */
 bool vms_binary_read(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
-size_t vms_binary_read_present(struct vms_binary *binary, uint64_t offset, uint8_t *buf,
-			       size_t size, uint8_t *has, uint64_t *first);
 /* Reads without waiting for a disk. What is missing is noted for vms_binary_fetch. */
 bool vms_binary_read_now(struct vms_binary *binary, uint64_t offset, void *buf, size_t size);
 /*

@@ -24,13 +24,32 @@ static bool is_data(struct vms_cursor *cursor, uint64_t va)
 	return vms_memory_translate(cursor->memory, va, &page) && !page.executable;
 }
 
+static uint64_t get_offset(const struct vms_mapping *mapping, uint64_t va)
+{
+	return va - mapping->start + mapping->offset;
+}
+
+/* Reads code of the file that the cursor's frame is in. */
+static bool read_user_code(const struct vms_cursor *cursor, uint64_t va, void *buf, size_t size)
+{
+	bool (*read)(struct vms_binary *, uint64_t, void *, size_t) =
+		vms_memory_is_urgent(cursor->memory) ? vms_binary_read_now : vms_binary_read;
+	for (unsigned i = 0; i < VMS_CURSOR_MAPPINGS; i++) {
+		const struct vms_mapping *mapping = &cursor->mappings[i];
+		if (mapping->binary && va >= mapping->start && va < mapping->end &&
+		    size <= mapping->end - va)
+			return read(mapping->binary, get_offset(mapping, va), buf, size);
+	}
+	return false;
+}
+
 /* ---- frame pointers --------------------------------------------------- */
 
 static bool read_code_or_stack(void *data, uint64_t va, void *buf, size_t size)
 {
 	const struct vms_cursor *cursor = data;
 	return cursor->virt.read(cursor->virt.data, va, buf, size) ||
-	       vms_read_user_code(cursor, va, buf, size);
+	       read_user_code(cursor, va, buf, size);
 }
 
 /*
@@ -57,7 +76,7 @@ static bool step_by_frame_pointer(struct vms_cursor *cursor, unsigned bits,
 	return false;
 }
 
-bool vms_step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
+static bool step_frame_pointer(struct vms_cursor *cursor, enum vms_walk_end *end)
 {
 	const struct vms_arch *arch = cursor->arch;
 	struct vms_regs *regs = &cursor->regs;
@@ -97,24 +116,6 @@ static const struct vms_mapping *find_mapping(struct vms_cursor *cursor, uint64_
 	}
 	cursor->n_mappings++;
 	return &kept[next];
-}
-
-static uint64_t get_offset(const struct vms_mapping *mapping, uint64_t va)
-{
-	return va - mapping->start + mapping->offset;
-}
-
-bool vms_read_user_code(const struct vms_cursor *cursor, uint64_t va, void *buf, size_t size)
-{
-	bool (*read)(struct vms_binary *, uint64_t, void *, size_t) =
-		vms_memory_is_urgent(cursor->memory) ? vms_binary_read_now : vms_binary_read;
-	for (unsigned i = 0; i < VMS_CURSOR_MAPPINGS; i++) {
-		const struct vms_mapping *mapping = &cursor->mappings[i];
-		if (mapping->binary && va >= mapping->start && va < mapping->end &&
-		    size <= mapping->end - va)
-			return read(mapping->binary, get_offset(mapping, va), buf, size);
-	}
-	return false;
 }
 
 /* ---- registers -------------------------------------------------------- */
@@ -293,8 +294,7 @@ static bool is_in_trampoline(const struct vms_cursor *cursor, const struct user_
 			     const struct vms_mapping *mapping)
 {
 	uint8_t code[16];
-	if (vms_read_user_code(cursor, cursor->regs.value[cursor->arch->pc], code,
-			       user->tramp_size))
+	if (read_user_code(cursor, cursor->regs.value[cursor->arch->pc], code, user->tramp_size))
 		return memcmp(code, user->tramp, user->tramp_size) == 0;
 	return cursor->arch == &vms_arch_aarch64 && cursor->is_return && !mapping->binary &&
 	       g_strcmp0(mapping->name, "[vdso]") == 0;
@@ -325,7 +325,7 @@ static bool step_without_table(struct vms_cursor *cursor, const struct user_arch
 {
 	const struct vms_arch *arch = cursor->arch;
 	const uint64_t fp = arch->fp;
-	if (!vms_step_frame_pointer(cursor, end))
+	if (!step_frame_pointer(cursor, end))
 		return false;
 	for (unsigned i = 0; i < user->n_regs; i++)
 		if (user->regs[i] != fp && user->regs[i] != arch->sp && user->regs[i] != arch->pc)
@@ -341,7 +341,7 @@ bool vms_step_user_frame(struct vms_cursor *cursor, enum vms_walk_end *end)
 	struct vms_cfi_row row;
 	cursor->is_after_signal = false;
 	if (!cursor->process || !user)
-		return vms_step_frame_pointer(cursor, end);
+		return step_frame_pointer(cursor, end);
 	const struct vms_mapping *mapping = find_mapping(cursor, pc);
 	const enum vms_cfi_result result =
 		mapping && mapping->binary

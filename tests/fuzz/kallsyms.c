@@ -11,6 +11,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void clear_uts(struct vms_uts *uts)
+{
+	g_clear_pointer(&uts->release, g_free);
+	g_clear_pointer(&uts->version, g_free);
+	g_clear_pointer(&uts->hostname, g_free);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct vms_bytes image = { data, size };
@@ -18,10 +25,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct vms_uts uts = { 0 };
 	if (banner) {
 		vms_uts_from_banner(banner, &uts);
-		vms_uts_clear(&uts);
+		clear_uts(&uts);
 	}
 	if (vms_uts_from_namespace(image, banner ? banner : "", &uts))
-		vms_uts_clear(&uts);
+		clear_uts(&uts);
 
 	g_autoptr(vms_symbol_table) table = vms_kallsyms_parse(image, IMAGE_VA, NULL);
 	for (size_t i = 0; table && i < vms_symbol_table_count(table); i++) {

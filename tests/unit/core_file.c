@@ -11,7 +11,6 @@ static void test_plain(void)
 	g_autoptr(vms_core_file) file = vms_core_file_open(memory->path, &error);
 	char buf[16] = "";
 	g_assert_no_error(error);
-	g_assert_false(vms_core_file_is_flattened(file));
 	g_assert_null(vms_core_file_damage(file));
 	g_assert_cmpstr(vms_core_file_path(file), ==, memory->path);
 	g_assert_cmpuint(vms_core_file_size(file), ==, 10);
@@ -140,7 +139,6 @@ static void test_flattened(void)
 	g_byte_array_append(bytes, (const guint8 *)"rest", 4);
 	g_autoptr(vms_core_file) file = open_bytes(bytes, &error);
 	g_assert_no_error(error);
-	g_assert_true(vms_core_file_is_flattened(file));
 	g_assert_null(vms_core_file_damage(file));
 	g_assert_cmpuint(vms_core_file_size(file), ==, 26);
 	char all[26];

@@ -21,6 +21,8 @@ struct counting {
 	uint64_t rax;
 	int asked_for_segments;
 	bool fail_segments;
+	bool is_refused; /* it must not be held now */
+	bool fail_observe;
 };
 
 static int *counter(struct vms_machine *machine, int vcpu)
@@ -268,6 +270,82 @@ static gpointer hold_and_release(gpointer machine)
 	return NULL;
 }
 
+static bool refuse(struct vms_machine *machine, int vcpu, GError **error)
+{
+	if (!((struct counting *)machine)->is_refused)
+		return hold(machine, vcpu, error);
+	g_set_error(error, VMS_ERROR, VMS_ERROR_BUSY, "told so");
+	return false;
+}
+
+static bool observe(struct vms_machine *machine, GError **error)
+{
+	if (((struct counting *)machine)->fail_observe) {
+		g_set_error(error, VMS_ERROR, VMS_ERROR_CLOSED, "not that either");
+		return false;
+	}
+	g_assert_cmpint(++*counter(machine, VMS_ALL_VCPUS), ==, 1); /* `release` ends it */
+	return true;
+}
+
+static const struct vms_engine observable = { .hold = refuse,
+					      .release = release,
+					      .observe = observe,
+					      .regs = regs,
+					      .read_phys = read_phys,
+					      .close = close_machine };
+
+/* A machine that is observed runs: who needs it to stand still must not believe that it does. */
+static void test_observed(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &observable);
+	g_autoptr(GError) error = NULL;
+	counting.is_refused = true;
+	g_assert_true(vms_machine_observe(machine, &error));
+	g_assert_cmpint(counting.held[VCPUS], ==, 1);
+	counting.is_refused = false; /* not even then, as the engine observes */
+	for (int vcpu = VMS_ALL_VCPUS; vcpu < VCPUS; vcpu++) {
+		g_assert_false(vms_machine_hold(machine, vcpu, &error));
+		g_assert_error(error, VMS_ERROR, VMS_ERROR_INVALID_STATE);
+		g_clear_error(&error);
+		g_assert_false(vms_machine_hold_briefly(machine, vcpu, NULL));
+	}
+	/* It goes on until the last who observes has ended it. */
+	g_assert_true(vms_machine_observe(machine, &error));
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	g_assert_cmpint(counting.held[VCPUS], ==, 1);
+	g_assert_false(vms_machine_hold(machine, 0, NULL));
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	g_assert_cmpint(counting.held[VCPUS], ==, 0);
+
+	/* Then it can be held again, and who observes it holds it. */
+	g_assert_true(vms_machine_observe(machine, &error));
+	g_assert_true(vms_machine_hold(machine, 0, &error));
+	g_assert_true(vms_machine_release(machine, 0, &error));
+	g_assert_true(vms_machine_release(machine, VMS_ALL_VCPUS, &error));
+	g_assert_no_error(error);
+	vms_machine_unref(machine);
+}
+
+/* What is told is why the machine cannot be held. If that is no refusal, it is not observed. */
+static void test_not_observed(void)
+{
+	struct counting counting;
+	struct vms_machine *machine = start(&counting, &observable);
+	g_autoptr(GError) error = NULL;
+	counting.is_refused = counting.fail_observe = true;
+	g_assert_false(vms_machine_observe(machine, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_BUSY);
+	g_clear_error(&error);
+	g_assert_false(vms_machine_release(machine, VMS_ALL_VCPUS, NULL));
+	counting.is_refused = counting.fail_observe = false;
+	counting.fail_hold_of = VMS_ALL_VCPUS;
+	g_assert_false(vms_machine_observe(machine, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_TIMEOUT);
+	vms_machine_unref(machine);
+}
+
 /* Everything that does not concern the vCPU that is silent is done while it is. */
 static void test_silent_vcpu(void)
 {
@@ -381,6 +459,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/machine/epoch", test_epoch);
 	g_test_add_func("/machine/each", test_each);
 	g_test_add_func("/machine/busy", test_busy);
+	g_test_add_func("/machine/observed", test_observed);
+	g_test_add_func("/machine/not-observed", test_not_observed);
 	g_test_add_func("/machine/silent-vcpu", test_silent_vcpu);
 	g_test_add_func("/machine/arguments", test_arguments);
 	g_test_add_func("/machine/pieces", test_pieces);

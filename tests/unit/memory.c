@@ -135,6 +135,30 @@ static void test_read_ahead(void)
 	}
 }
 
+/* More memory than the cache has room for: blocks that share a place are not taken for one another.
+ */
+static void test_full_cache(void)
+{
+	const uint64_t begin = UINT64_C(1) << 20, size = UINT64_C(8) << 20;
+	for (int vcpu = VMS_ALL_VCPUS; vcpu < 1; vcpu++) {
+		struct fixture f;
+		uint64_t value;
+		start(&f, true);
+		fake_machine_set_brief_holds(f.machine);
+		fake_machine_add_ram(f.machine, begin, size);
+		vms_memory_set_vcpu(f.memory, vcpu);
+		for (uint64_t pa = begin; pa < begin + size; pa += VMS_PREFETCH_SIZE)
+			fake_machine_write_u64(f.machine, pa, pa);
+		hold(&f, VMS_ALL_VCPUS);
+		for (uint64_t pa = begin; pa < begin + size; pa += VMS_PREFETCH_SIZE) {
+			g_assert_true(vms_memory_read_u64(f.memory, pa, &value));
+			g_assert_cmphex(value, ==, pa);
+		}
+		release(&f, VMS_ALL_VCPUS);
+		finish(&f);
+	}
+}
+
 /* Linux has the memory of each vCPU at a distance of 2^n from that of the next one. */
 static void test_read_ahead_far(void)
 {
@@ -324,6 +348,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/memory/one-vcpu", test_one_vcpu);
 	g_test_add_func("/memory/read-ahead", test_read_ahead);
 	g_test_add_func("/memory/read-ahead-far", test_read_ahead_far);
+	g_test_add_func("/memory/full-cache", test_full_cache);
 	g_test_add_func("/memory/brief-hold", test_brief_hold);
 	g_test_add_func("/memory/brief-hold/blocks", test_blocks);
 	g_test_add_func("/memory/brief-hold/pin", test_pin);

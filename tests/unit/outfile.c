@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vmscope/error.h>
@@ -18,6 +19,40 @@
 struct fixture {
 	char *folder, *path;
 };
+
+/* What was brought to the disk: of the file before and after it has its name, and of its folder. */
+static struct {
+	const char *path; /* of the file; NULL: nothing is counted */
+	unsigned unnamed, named, folder;
+	bool fails;
+} synced;
+
+/* Counts what follows, until `path` is NULL. */
+static void count_syncs(const char *path, bool fails)
+{
+	memset(&synced, 0, sizeof(synced));
+	synced.path = path;
+	synced.fails = fails;
+}
+
+/* Stands in for that of the C library, for the library's code, too. */
+int fsync(int fd)
+{
+	struct stat of_fd, of_path;
+	if (synced.path && fstat(fd, &of_fd) == 0) {
+		if (S_ISDIR(of_fd.st_mode))
+			synced.folder++;
+		else if (stat(synced.path, &of_path) == 0 && of_path.st_ino == of_fd.st_ino)
+			synced.named++;
+		else
+			synced.unnamed++;
+		if (synced.fails) {
+			errno = EIO;
+			return -1;
+		}
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
 
 static void set_up(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
@@ -73,6 +108,38 @@ static void test_new(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 	assert_content(fixture->path, "new");
 	g_assert_cmpint(g_stat(fixture->path, &stat_buf), ==, 0);
 	g_assert_cmpuint(stat_buf.st_mode & 0777, ==, 0600);
+	g_assert_cmpuint(count_files(fixture), ==, 1);
+}
+
+/*
+ * After a crash of the host a file has all of its content, or not its name: the content is brought
+ * to the disk before it is named, and the name after that.
+ */
+static void test_disk(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	for (int overwrite = 0; overwrite < 2; overwrite++) {
+		count_syncs(fixture->path, false);
+		write_text(fixture->path, overwrite ? "new" : "old");
+		synced.path = NULL;
+		g_assert_cmpuint(synced.unnamed, ==, 1);
+		g_assert_cmpuint(synced.named, ==, 0);
+		g_assert_cmpuint(synced.folder, ==, 1);
+	}
+}
+
+/* A disk that fails: what was there stays. */
+static void test_failing_disk(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	write_text(fixture->path, "old");
+	struct vms_outfile *file = vms_outfile_open(fixture->path, NULL);
+	g_assert_true(vms_outfile_write(file, "new", 3, NULL));
+	count_syncs(fixture->path, true);
+	g_assert_false(vms_outfile_commit(file, &error));
+	synced.path = NULL;
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	vms_outfile_close(file);
+	assert_content(fixture->path, "old");
 	g_assert_cmpuint(count_files(fixture), ==, 1);
 }
 
@@ -359,6 +426,22 @@ static void test_not_regular(struct fixture *fixture, gconstpointer data G_GNUC_
 	g_assert_null(vms_outfile_open_random("/dev/null", true, NULL));
 }
 
+/* All that was written is on the disk before the commit, or it is told that it is not. */
+static void test_sync(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(vms_outfile) file = open_random(fixture, false);
+	gint go_on = 0;
+	g_assert_true(vms_outfile_write_at(file, 0, "x", 1, NULL));
+	count_syncs(fixture->path, false);
+	g_assert_true(vms_outfile_sync(file, &go_on, NULL));
+	g_assert_cmpuint(synced.unnamed, ==, 1);
+	synced.fails = true;
+	g_assert_false(vms_outfile_sync(file, &go_on, &error));
+	g_assert_error(error, VMS_ERROR, VMS_ERROR_IO);
+	synced.path = NULL;
+}
+
 static void test_sync_cancelled(struct fixture *fixture, gconstpointer data G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
@@ -530,6 +613,8 @@ int main(int argc, char **argv)
 		void (*run)(struct fixture *fixture, gconstpointer data);
 	} tests[] = {
 		{ "/outfile/new", test_new },
+		{ "/outfile/disk", test_disk },
+		{ "/outfile/failing-disk", test_failing_disk },
 		{ "/outfile/replace", test_replace },
 		{ "/outfile/symlink", test_symlink },
 		{ "/outfile/path", test_path },
@@ -549,6 +634,7 @@ int main(int argc, char **argv)
 		{ "/outfile/dangling", test_dangling },
 		{ "/outfile/overwrite", test_overwrite },
 		{ "/outfile/not-regular", test_not_regular },
+		{ "/outfile/sync", test_sync },
 		{ "/outfile/sync-cancelled", test_sync_cancelled },
 		{ "/outfile/too-large", test_too_large },
 		{ "/outfile/named", test_named },

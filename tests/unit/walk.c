@@ -514,6 +514,23 @@ static void test_regs_loop(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 	g_assert_cmpuint(f->stack.n, <, 40);
 }
 
+/* Interrupts nest on stacks of their own, up to 8; each that lies lower than the last one counts.
+ */
+static void test_most_switches(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
+{
+	enum { MOST = 8, DISTANCE = 0x200 };
+	SET_RULES(f, regs_here, end_here);
+	for (unsigned n = MOST; n <= MOST + 1; n++) {
+		uint64_t sp = STACK + STACK_SIZE - DISTANCE;
+		vms_regs_set(&f->regs, RSP, sp);
+		for (unsigned i = 1; i <= n; i++, sp -= DISTANCE)
+			put_regs(f, sp, code(i == n), KERNEL_CS, sp - DISTANCE, 0);
+		walk(f, code(0), VMS_STACK_LIMIT);
+		g_assert_cmpuint(f->stack.n, ==, MOST + 1);
+		g_assert_cmpint(f->stack.end, ==, n == MOST ? VMS_WALK_ROOT : VMS_WALK_BAD_FRAME);
+	}
+}
+
 static void test_bad_targets(struct fixture *f, gconstpointer data G_GNUC_UNUSED)
 {
 	SET_RULES(f, call_8, regs_here);
@@ -871,6 +888,7 @@ int main(int argc, char **argv)
 	TEST("hostile/unreadable", test_unreadable);
 	TEST("hostile/orc-loops", test_orc_loops);
 	TEST("hostile/regs-loop", test_regs_loop);
+	TEST("hostile/most-switches", test_most_switches);
 	TEST("hostile/bad-targets", test_bad_targets);
 	for (size_t i = 0; i < G_N_ELEMENTS(user_cases); i++) {
 		g_autofree char *path = g_strconcat("/walk/user/", user_cases[i].name, NULL);

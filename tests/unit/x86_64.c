@@ -98,6 +98,24 @@ static void test_4_levels(void)
 	g_assert_true(page.user);
 }
 
+/* A page may be used in a way only if the entries of all levels allow it. */
+static void test_rights(void)
+{
+	g_autofree struct ram *ram = g_new0(struct ram, 1);
+	const struct vms_regs regs = registers(0x1000, false);
+	struct vms_page page;
+	for (unsigned level = 0; level <= 4; level++) { /* the entry that allows nothing; 4: none */
+		for (unsigned i = 0; i < 4; i++)
+			put64(ram, 0x1000 + i * 0x1000,
+			      (0x2000 + i * 0x1000) | (i == level ? PRESENT | NX : ALL));
+		g_assert_true(translate(ram, &regs, 0x123, &page));
+		g_assert_cmphex(page.pa, ==, 0x5000);
+		g_assert_cmpint(page.user, ==, level == 4);
+		g_assert_cmpint(page.writable, ==, level == 4);
+		g_assert_cmpint(page.executable, ==, level == 4);
+	}
+}
+
 static void test_not_mapped(void)
 {
 	g_autofree struct ram *ram = g_new0(struct ram, 1);
@@ -554,6 +572,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/x86_64/4-levels", test_4_levels);
+	g_test_add_func("/x86_64/rights", test_rights);
 	g_test_add_func("/x86_64/not-mapped", test_not_mapped);
 	g_test_add_func("/x86_64/5-levels", test_5_levels);
 	g_test_add_func("/x86_64/pae", test_pae);

@@ -37,8 +37,6 @@ struct btf_type {
 	uint32_t parts; /* offset of its parts in the section */
 };
 
-/* Returns the number after that of the last type. */
-uint32_t vms_btf_count(const struct vms_btf *btf);
 /* Gets a type of the blob itself, by its number there: from 1 on, also in a module's. */
 bool vms_btf_get_type(const struct vms_btf *btf, uint32_t number, struct btf_type *ret);
 /* The sections; owned by `btf`. The last byte of the strings is 0. */

@@ -272,11 +272,6 @@ bool vms_btf_enumerator(const struct vms_btf *btf, const char *name, int64_t *re
 
 /* ---- for btf_types.c ---------------------------------------------------- */
 
-uint32_t vms_btf_count(const struct vms_btf *btf)
-{
-	return btf->offsets->len;
-}
-
 bool vms_btf_get_type(const struct vms_btf *btf, uint32_t number, struct btf_type *ret)
 {
 	return get_type(btf, number, ret);

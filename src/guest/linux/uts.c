@@ -74,10 +74,3 @@ bool vms_uts_from_namespace(struct vms_bytes ns, const char *banner, struct vms_
 	}
 	return false;
 }
-
-void vms_uts_clear(struct vms_uts *uts)
-{
-	g_clear_pointer(&uts->release, g_free);
-	g_clear_pointer(&uts->version, g_free);
-	g_clear_pointer(&uts->hostname, g_free);
-}

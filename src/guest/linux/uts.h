@@ -19,4 +19,3 @@ struct vms_uts {
 void vms_uts_from_banner(const char *banner, struct vms_uts *ret);
 /* Fills in everything from the begin of init_uts_ns. False if that contradicts the banner. */
 bool vms_uts_from_namespace(struct vms_bytes ns, const char *banner, struct vms_uts *ret);
-void vms_uts_clear(struct vms_uts *uts);

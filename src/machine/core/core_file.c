@@ -168,11 +168,6 @@ const char *vms_core_file_damage(const struct vms_core_file *file)
 	return file->damage;
 }
 
-bool vms_core_file_is_flattened(const struct vms_core_file *file)
-{
-	return file->extents != NULL;
-}
-
 uint64_t vms_core_file_size(const struct vms_core_file *file)
 {
 	return file->extents ? file->virtual_size : file->size;

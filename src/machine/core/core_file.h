@@ -18,7 +18,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(vms_core_file, vms_core_file_close)
 const char *vms_core_file_path(const struct vms_core_file *file);
 /* Returns one line about what is missing in a flattened file, or NULL. */
 const char *vms_core_file_damage(const struct vms_core_file *file);
-bool vms_core_file_is_flattened(const struct vms_core_file *file);
 /* Returns the size in bytes; for a flattened file, that of the file that it encodes. */
 uint64_t vms_core_file_size(const struct vms_core_file *file);
 uint64_t vms_core_file_disk_size(const struct vms_core_file *file);
