@@ -31,7 +31,7 @@ static uint64_t rotate(uint64_t value, unsigned bits)
 	return value << bits | value >> (64 - bits);
 }
 
-static void do_round(struct state *s)
+static inline void do_round(struct state *s)
 {
 	s->v0 += s->v1;
 	s->v1 = rotate(s->v1, 13) ^ s->v0;

@@ -8,7 +8,8 @@
 
 /* What a sample costs: its record was decoded, it is counted, and named later. */
 #define STEPS_OF_SAMPLE 15
-#define ENTRY_BYTES	32 /* of a stack, in two tables */
+#define ENTRY_BYTES	32   /* of a stack, in two tables */
+#define ROOM		1024 /* moments that room is taken for at once */
 
 static guint hash_stack(gconstpointer data)
 {
@@ -23,6 +24,13 @@ static gboolean equal_stacks(gconstpointer a, gconstpointer b)
 	return x->space == y->space && x->cpu == y->cpu && x->size == y->size &&
 	       x->kinds == y->kinds && x->in_guest == y->in_guest &&
 	       memcmp(x->pcs, y->pcs, x->size) == 0;
+}
+
+static bool has_room_for_moment(struct vms_recording *recording, const GArray *moments)
+{
+	return moments->len % ROOM != 0 ||
+	       vms_budget_take(recording->budget, VMS_BUDGET_BYTES,
+			       ROOM * sizeof(struct vms_recorded_moment));
 }
 
 /* Returns false if there is no budget for more samples. */
@@ -49,8 +57,7 @@ static bool count_stack(struct vms_recording *recording, struct vms_recorded_sys
 		.node = VMS_TREE_FULL,
 	};
 	if (!vms_budget_step(recording->budget, STEPS_OF_SAMPLE + VMS_STEPS_OF_BYTES(key.size)) ||
-	    !vms_budget_take(recording->budget, VMS_BUDGET_BYTES,
-			     sizeof(struct vms_recorded_moment)))
+	    !has_room_for_moment(recording, system->moments))
 		return false;
 	struct vms_recorded_stack *known =
 		vms_recorded_stacks_get(recording->stacks, &key, recording->budget);

@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (send(ends[1], data, size, MSG_DONTWAIT) < 0)
 		g_assert_cmpuint(size, >, 0);
 	shutdown(ends[1], SHUT_WR);
-	const int failure = vms_jail_exchange(ends[0], &request, DEADLINE_NS, &holding, answer,
-					      &is_served, &error);
+	const int failure = vms_jail_exchange(ends[0], getpid(), &request, DEADLINE_NS, &holding,
+					      answer, &is_served, &error);
 	g_assert_true(!failure || !is_served);
 	g_assert_true(is_served || failure || error);
 	g_assert_cmpuint(answer->len, <=, 2 << 20);
