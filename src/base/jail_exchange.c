@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HURRY_NS (100 * UINT64_C(1000000))
+#define HURRY_NS (40 * UINT64_C(1000000))
 #define STILL_NS (5 * UINT64_C(1000000000))
 
 /* A request that is being served. */
