@@ -116,9 +116,9 @@ struct vms_sampler_stats {
 	uint64_t collected; /* samples that were put into the buffers */
 	uint64_t lost;	    /* that were taken, but found a buffer full */
 	/*
-	 * By the time that the threads ran there should be as many more. The kernel leaves samples
-	 * out above its limits (kernel.perf_event_max_sample_rate, perf_cpu_time_max_percent). 0
-	 * with `user_only`, where the time in the kernel is not known.
+	 * Samples that the threads' running time calls for, but that were not taken: the kernel
+	 * leaves some out above its limits (kernel.perf_event_max_sample_rate,
+	 * perf_cpu_time_max_percent). 0 with `user_only`: the time in the kernel is not known then.
 	 */
 	uint64_t missed;
 	uint64_t throttled;	/* how often the kernel paused sampling for a moment */

@@ -129,9 +129,16 @@ static bool check_markers(struct search *search, size_t n)
 }
 
 /*
- * Reads a name, and moves `*at` behind it. A name is its length and as many tokens. The length
- * takes one byte; from 6.1 on it takes two if bit 7 of the first is set (73bbb94466fd "kallsyms:
- * support big kernel symbols").
+ * Reads the compressed name at `*at`, and moves `*at` behind it. The names lie one behind the
+ * other:
+ *
+ *     length   number of tokens, one byte; since 6.1 two bytes if bit 7 is set: the low seven bits,
+ *              then the rest (73bbb94466fd "kallsyms: support big kernel symbols")
+ *     tokens   one byte each; it is an index into kallsyms_token_index, which says where in
+ *              kallsyms_token_table the token's text begins
+ *
+ * The texts of the tokens, one after the other, are the symbol's type (one letter, as of nm) and
+ * its name. scripts/kallsyms.c of Linux chose the 256 most frequent texts as tokens.
  */
 static bool read_name(struct search *search, size_t *at, struct vms_bytes *ret)
 {

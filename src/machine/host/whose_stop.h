@@ -43,17 +43,17 @@ struct vms_hold {
 	atomic_bool is_cleared;	 /* the watchdog has removed them, behind the tool's back */
 	atomic_bool is_stepping; /* a vCPU may be within a single step */
 	/*
-	 * Until somebody resumes the machine: others had stopped it when the tool looked; and its
-	 * state `debug` is not ours to end, since a hit was to leave it so or a debugger has.
+	 * Both are true until somebody resumes the machine. `is_left`: it was already stopped by
+	 * somebody else when the tool looked. `halts`: its state `debug` stays, because a hit was
+	 * asked to leave it so, or because a debugger did.
 	 */
 	atomic_bool is_left, halts;
 	/* The greatest id of a vCPU in the stub, before there is a breakpoint. */
 	_Atomic uint64_t last_thread;
 	_Atomic uint64_t seen_ns; /* CLOCK_MONOTONIC, when the tool looked last after them */
 	/*
-	 * The last request to QEMU that stops a machine which runs: when it was sent, in us by the
-	 * wall clock, and whether its answer is still to come. After the answer, a resume that is
-	 * later than that has ended the stop.
+	 * The last request that stopped a running machine: when it was sent (wall clock, us), and
+	 * whether QEMU has yet to answer it. Once it has, any later resume has ended the stop.
 	 */
 	_Atomic int64_t asked_us;
 	atomic_bool is_asked;

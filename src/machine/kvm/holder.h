@@ -41,8 +41,8 @@ enum vms_kvm_outcome {
 	VMS_KVM_THREAD_GONE, /* the thread has ended */
 	VMS_KVM_REFUSED,     /* the thread may not be traced, or another process traces it */
 	VMS_KVM_AWAY,	     /* it stayed in its monitor's code */
-	VMS_KVM_QUEUED,	     /* it has not got a processor since it was let go last */
-	/* It waits in its monitor's code since before its registers were stored. */
+	VMS_KVM_QUEUED,	     /* it has had no processor since it was last let go */
+	/* It has been waiting in its monitor's code since before its registers were stored. */
 	VMS_KVM_UNSEEN,
 	VMS_KVM_OTHER_THREAD, /* it runs another vCPU */
 	VMS_KVM_NO_REGS,      /* the kernel does not store registers */

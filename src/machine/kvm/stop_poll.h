@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether to poll for the stop of a thread that was asked for it, before sleeping until a signal
- * tells of it. A thread that is on this processor cannot stop meanwhile. Whether it is, is looked
- * up when it should have stopped; if so, some stops of it do without a poll.
+ * A thread that was asked to stop can be polled for, or waited for by a signal. Polling is quicker,
+ * but useless if the thread needs the very processor that polls. This decides which: if a thread
+ * that should have stopped is found to be on this processor, its next stops are not polled for.
  */
 #pragma once
 

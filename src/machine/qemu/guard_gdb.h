@@ -13,7 +13,7 @@ void vms_guard_clean_up_gdb(const struct vms_guard *guard);
  */
 void vms_guard_release_for_client(const struct vms_guard *guard);
 /*
- * True if a request of the holder, who looks at a machine that somebody else has stopped, has
- * stopped it, and the holder has not read that yet.
+ * True if a request of the holder has stopped the machine, and the holder has not read the answer
+ * yet. This concerns a holder that only looks at a machine which somebody else had stopped.
  */
 bool vms_guard_has_stopped_unread(const struct vms_guard *guard);

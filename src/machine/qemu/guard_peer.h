@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a peer of the watchdog's process has sent last: it has room for one peer's at a time. */
+/* What a peer has sent to the watchdog's process. There is one buffer, for one peer at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,8 +10,8 @@
 
 bool vms_peer_send(int fd, const char *text);
 /*
- * Receives what the peer has sent. With `peek`, it stays in the socket for the holder, which may go
- * on some time; then what was received before is received once more. False if the connection broke.
+ * Receives what the peer has sent. With `peek` it also stays in the socket, for a holder that may
+ * go on later, so the next call receives it again. False if the connection broke.
  */
 bool vms_peer_receive(int fd, bool peek);
 /* Forgets what was received. */

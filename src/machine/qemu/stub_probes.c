@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes of the engine for a QEMU's gdb stub. While there are breakpoints the machine may stop by
- * itself, at any moment, in the state `debug`: that stop is ours, and the watchdog knows it by
- * `has_breakpoints`. QEMU's events tell of it, but not why it has stopped, so each STOP is looked
- * at once. All breakpoints are taken away as soon as a migration or the like begins. docs/safety.md
- * says for every state what becomes of the machine.
+ * Probes by breakpoints of QEMU's gdb stub. While there are breakpoints, the machine may stop by
+ * itself at any moment, in the state `debug`. That stop is ours; the watchdog knows so by
+ * `has_breakpoints`. QEMU's STOP event does not say why the machine stopped, so the tool looks at
+ * once. All breakpoints are removed as soon as a migration or a similar job begins. docs/safety.md
+ * lists what becomes of the machine in each state.
  *
- * Nothing of a vCPU is ever written, as in skipping an instruction by its program counter: a reset
- * or the owner's `cont` may come between the look and the write.
+ * No register of a vCPU is ever written, not even its program counter to skip an instruction: a
+ * reset or the owner's `cont` may come between the look and the write.
  */
 #include "machine/qemu/stub-private.h"
 

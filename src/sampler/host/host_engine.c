@@ -47,7 +47,9 @@ static void close_event(struct vms_host_engine *engine, guint index)
 	engine->n_open--;
 }
 
-/* Ends what tells of switches. What got lost of that are waits, of samples nobody knows how many.
+/*
+ * Closes the events of task switches. With a lost event a wait is lost, which is any number of
+ * samples.
  */
 static void close_switches(struct vms_host_engine *engine)
 {

@@ -211,8 +211,10 @@ static void decode_birth(struct vms_host_engine *engine, const struct vms_perf_r
 		if (engine->off_cpu)
 			vms_off_cpu_end(engine->off_cpu, ids[2], numbers->time_ns);
 		g_hash_table_remove(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
-		if (ids[0] == ids[2])
-			g_hash_table_remove(engine->pids, GINT_TO_POINTER((pid_t)ids[0]));
+		/*
+		 * It stays in `pids`: samples of it may still be in another processor's ring. If
+		 * its number is used again, the birth of that process is recorded.
+		 */
 		return;
 	}
 	g_hash_table_add(engine->tids, GINT_TO_POINTER((pid_t)ids[2]));
