@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Signals by which a user ends a job, in commands that run a main loop: Ctrl-C, and those that end
- * processes. What was done until then is kept. Those without a main loop have interrupts.h.
+ * processes. Commands without a main loop have interrupts.h.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct end_signals {
 
 /*
  * Begins to watch for them; the first three members are set. The third signal ends the process, in
- * case that the job does not end.
+ * case that the job does not end by itself.
  */
 void end_signals_watch(struct end_signals *signals);
 void end_signals_release(struct end_signals *signals);

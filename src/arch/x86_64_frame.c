@@ -102,7 +102,8 @@ bool vms_x86_64_step_frameless(struct vms_regs *regs, const struct vms_reader *v
 	uint64_t ret;
 	vms_x86_64_code_mode(regs, &mode);
 	const size_t word = mode.bits / 8;
-	const struct edge *edge = find_edge(virt, regs->value[RIP], mode.bits);
+	const struct edge *edge =
+		word < sizeof(uint32_t) ? NULL : find_edge(virt, regs->value[RIP], mode.bits);
 	if (!edge)
 		return false;
 	const uint64_t at = regs->value[RSP] + edge->words * word;

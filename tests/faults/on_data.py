@@ -16,6 +16,7 @@ import testbed
 from faults import QMP, Skipped, fault
 from oracle import must_tick, recording_problem
 from rounds import Wrong
+from test_foreign_files import mapper
 
 HOSTILE = pathlib.Path(__file__).resolve().parents[1] / "hostile"
 sys.path.append(str(HOSTILE))
@@ -42,17 +43,7 @@ def write_files(folder):
 
 def start_mapper(round_, *words):
     """A process that executes in the files that it maps."""
-    process = subprocess.Popen([sys.executable, HOSTILE / "mapper.py", *map(str, words)],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def end():
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    round_.cleanups.callback(end)
-    if process.stdout.readline() != "ready\n":
-        raise RuntimeError("the process that is to be recorded has not begun")
-    return process
+    return round_.cleanups.enter_context(mapper(*words))
 
 
 def record(round_, process):
